@@ -29,6 +29,8 @@ class Outcome:
     status: int
     out: str
     err: str
+    """Without the lines that name written files, which are in `wrote`."""
+    wrote: tuple[str, ...] = ()
 
     def complaint(self, status: int = 2) -> str:
         """The single line of a run that refused its input; nothing else was printed."""
@@ -62,7 +64,7 @@ def run(*arguments: object) -> Outcome:
             signal.signal(number, handler)
     status = stopped.value.code
     assert isinstance(status, int)
-    return Outcome(status, out.getvalue(), _without_notice(err.getvalue()))
+    return _outcome(status, out.getvalue(), err.getvalue())
 
 
 def environment() -> dict[str, str]:
@@ -88,9 +90,13 @@ def run_process(*arguments: object) -> Outcome:
         timeout=120,
         check=False,
     )
-    return Outcome(done.returncode, done.stdout, _without_notice(done.stderr))
+    return _outcome(done.returncode, done.stdout, done.stderr)
 
 
-def _without_notice(text: str) -> str:
-    """What was said, but for kernels that happened to be compiled for the first time."""
-    return text.replace(f"truerank: {COMPILING}\n", "")
+def _outcome(status: int, out: str, err: str) -> Outcome:
+    """Divide stderr, without the notice of kernels that are compiled for the first time."""
+    lines = err.replace(f"truerank: {COMPILING}\n", "").splitlines(keepends=True)
+    wrote = tuple(line.rstrip("\n") for line in lines if line.startswith("Wrote "))
+    return Outcome(
+        status, out, "".join(line for line in lines if not line.startswith("Wrote ")), wrote
+    )

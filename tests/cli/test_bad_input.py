@@ -162,8 +162,11 @@ def test_no_command_shows_the_help_as_help() -> None:
     outcome = run()
     shown = outcome.out + outcome.err
     assert outcome.status in (0, 2)
-    assert "\nCommands:\n" in shown
+    assert "\nScore:\n" in shown
     assert any(line.strip().startswith("evaluate ") for line in shown.splitlines())
+    assert run("help").out == shown
+    assert run("help", "task", "make").out == run("task", "make", "--help").out
+    assert "no such command 'evalute'" in run("help", "evalute").err.lower()
 
 
 # --- submissions

@@ -208,6 +208,9 @@ def test_a_board_is_written_and_printed(ending: str, folder: Path) -> None:
     path = folder / f"board.{ending}"
     outcome = board(folder, "-o", path)
     assert (outcome.status, outcome.err) == (0, "")
+    log = f"{folder / 'hidden.task'}.log"
+    assert [line.split()[1] for line in outcome.wrote] == [log, str(path)]
+    assert board(folder).wrote == ()  # the log has all submissions already
     assert "anna" in outcome.out
     text = path.read_text()
     assert "anna" in text

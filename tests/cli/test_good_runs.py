@@ -543,7 +543,7 @@ def test_help_and_version(arguments: list[str], words: list[str]) -> None:
 def test_every_option_is_explained() -> None:
     """Each line of the list of options says something after the option's name."""
     text = run("evaluate", "--help").out
-    options = text[text.index("Options:") :].split("\n  -")[1:]
+    options = text[text.index("Input:") : text.index("Examples:")].split("\n  -")[1:]
     assert len(options) > 12
     for option in options:
         assert len(option.split("  ", 1)[-1].split()) > 1, option

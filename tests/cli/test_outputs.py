@@ -158,6 +158,27 @@ def test_a_name_without_an_ending_is_taken(simple: list[object], tmp_path: Path)
     assert (tmp_path / "other").read_text().startswith("<!")
 
 
+def test_written_files_are_named_on_stderr(simple: list[object], tmp_path: Path) -> None:
+    out, rows, page = (tmp_path / name for name in ("out.json", "rows.csv", "page.html"))
+    done = run(*simple, "-m", "map@r", "-o", out, "--per-query", rows, "--report", page)
+    assert done.out == good(*simple, "-m", "map@r")
+    assert done.err == ""
+    sizes = {line.removeprefix("Wrote ").partition(" (")[0]: line for line in done.wrote}
+    assert sorted(sizes) == sorted(map(str, (out, rows, page)))
+    for path in (out, rows, page):
+        size = path.stat().st_size
+        shown = f"{size / 1e6:.1f} MB" if size >= 999_500 else f"{size / 1e3:.0f} kB"
+        assert sizes[str(path)] == f"Wrote {path} ({shown})"
+    refused = run("evaluate", tmp_path / "none.npy", "-o", out)
+    assert (refused.status, refused.wrote) == (2, ())
+
+
+def test_a_written_folder_is_named_with_its_files(simple: list[object], tmp_path: Path) -> None:
+    done = run("shard", simple[1], "--rows", "20", "-o", tmp_path / "shards")
+    [line] = done.wrote
+    assert re.fullmatch(rf"Wrote {tmp_path / 'shards'} \(3 files, \d+ (kB|bytes)\)", line)
+
+
 # --- parts
 
 

@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import truerank
 from tests.cli.driving import COMMAND, SOURCE, assert_one_line, environment, run_process
-from tests.files.samples import expected
+from tests.files.samples import EMBEDDINGS, LABELS, expected
 
 SECONDS = 120
 """After which a process that should have ended is given up."""
@@ -177,10 +178,11 @@ def test_no_number_is_cut_off_on_a_terminal(columns: int, simple: list[str]) -> 
     assert set(lines[1]) == {"\u2500"}  # a rule below the header
 
 
-def test_a_progress_bar_on_a_terminal(simple: list[str], tmp_path: Path) -> None:
+def on_a_terminal(*arguments: object) -> tuple[str, str]:
+    """What a command prints on stdout, a pipe, and on stderr, a terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [*COMMAND, *simple, "--format", "csv"],
+        [*COMMAND, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=theirs,
         env=environment() | {"TERM": "xterm"},
@@ -190,11 +192,36 @@ def test_a_progress_bar_on_a_terminal(simple: list[str], tmp_path: Path) -> None
     shown = read_all(ours)
     os.close(ours)
     out, _ = process.communicate(timeout=SECONDS)
-    assert process.returncode == 0
+    assert process.returncode == 0, shown
+    return out, shown
+
+
+def test_a_progress_bar_on_a_terminal(simple: list[str]) -> None:
+    out, shown = on_a_terminal(*simple, "--format", "csv")
     assert "ranking" in shown
     assert shown.rstrip().endswith("\x1b[2K")  # and it is gone at the end
     assert out.startswith("metric,value")
     assert "ranking" not in out
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("report {0} -o {1}/page.html", "writing the page"),
+        ("compare {0} {0}", "comparing the models"),
+        ("audit {2} --labels {3}", "checking"),
+        ("threshold {2} --labels {3} --far 0.1", "choosing the threshold"),
+    ],
+)
+def test_commands_that_take_seconds_show_what_they_do(
+    command: str, words: str, data: Path, tmp_path: Path
+) -> None:
+    result = tmp_path / "result.json"
+    truerank.evaluate(EMBEDDINGS, LABELS, metrics="map@r").to_json(result)
+    files = (result, tmp_path, data / "embeddings.npy", data / "labels.csv")
+    out, shown = on_a_terminal(*command.format(*files).split())
+    assert words in shown
+    assert words not in out
 
 
 # --- signals

@@ -11,7 +11,8 @@ import pytest
 
 from tests.builders import clusters
 from tests.cli.driving import run
-from truerank.cli.commands import commands
+from truerank.cli.commands import GROUPS, commands
+from truerank.cli.options import HEADINGS, MANY
 
 METRICS = "map@r eer opis@eps=0.2,far=0.05:0.5,integral=exact tar@far=0.01 dir@far=0.25,rank=5"
 
@@ -120,6 +121,42 @@ def every_command(group: click.Group = commands, path: tuple[str, ...] = ()) -> 
         here = (*path, name)
         found += every_command(command, here) if isinstance(command, click.Group) else [here]
     return found
+
+
+def test_commands_are_listed_in_groups() -> None:
+    text = run().out
+    headings = re.findall(r"^(\w+):$", text, flags=re.M)
+    assert headings == ["Options", *GROUPS]
+    listed = re.findall(r"^  (\w+) {2,}", text.partition("\nScore:")[2], flags=re.M)
+    assert listed == list(commands.commands)
+
+
+@pytest.mark.parametrize("path", every_command(), ids=" ".join)
+def test_many_options_are_listed_under_headings(path: tuple[str, ...]) -> None:
+    text = run(*path, "--help").out
+    headings = re.findall(r"^(\w+):$", text, flags=re.M)
+    options = re.findall(r"^  (?:-\w, )?--\w", text, flags=re.M)
+    if len(options) <= MANY:
+        assert set(headings) <= {"Options", "Commands", *GROUPS}
+    else:
+        assert headings == [heading for heading in HEADINGS if heading in headings]
+
+
+@pytest.mark.parametrize("path", every_command(), ids=" ".join)
+def test_every_help_text_is_a_complete_phrase(path: tuple[str, ...]) -> None:
+    command: click.Command = commands
+    for name in path:
+        assert isinstance(command, click.Group)
+        command = command.commands[name]
+    context = click.Context(command)
+    for option in command.params:
+        if isinstance(option, click.Option):
+            record = option.get_help_record(context)
+            assert record is not None
+            text = record[1].partition("  [")[0]
+            assert text[:1].isupper() or text.startswith("."), record
+            assert text.endswith("."), record
+            assert not text.startswith(("Of ", "Such as ", "Which", "As in ")), record
 
 
 @pytest.mark.parametrize("path", every_command(), ids=" ".join)

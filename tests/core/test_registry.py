@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import warnings
 from typing import Any
 
@@ -221,6 +222,36 @@ def test_all_is_the_defaults_and_one_form_of_every_other_metric(deep: bool) -> N
     assert set(asked) == set(definitions.names()) - of_lists
     counted = {name: asked.count(name) for name in asked if asked.count(name) > 1}
     assert counted == {"hit": 2, "map": 2}  # hit@5 and hit@10, map@r and map
+
+
+def test_all_has_every_metric_at_its_default_parameters() -> None:
+    """A form names a cut-off, tau or far only where the metric has no form without."""
+    forms = definitions.plainest()
+    assert len({parse(text).name for text in forms}) == len(forms)
+    bare = {name for name in definitions.names() if parses(name)}
+    for text in forms:
+        name, _, parameters = text.partition("@")
+        if name in bare:
+            assert parameters == "", text
+        else:
+            assert re.fullmatch(r"\d+|(far|tau)=[\d.]+", parameters), text
+
+
+def parses(text: str) -> bool:
+    try:
+        return str(parse(text)) == text
+    except truerank.InputError:
+        return False
+
+
+def test_all_of_a_list_of_trials_has_every_metric_once() -> None:
+    trials = [(str(n), str(n + 1), n % 2 == 0) for n in range(400)]
+    values = np.random.default_rng(0).standard_normal(400) + np.arange(400) % 2 * -1
+    found = truerank.verify(values, trials, "all", confidence=None)
+    asked = [parse(text).name for text in (*found, *found.skipped)]
+    families = ("verification", "trials")
+    known = [name for name in definitions.names() if definitions.entry(name).family in families]
+    assert sorted(asked) == sorted(known)
 
 
 def test_recall_at_1_is_questioned() -> None:

@@ -80,7 +80,8 @@ def test_files_come_in_sorted_order(folder: Path, images: Path) -> None:
 def test_the_command_writes_what_evaluate_reads(folder: Path, images: Path, tmp_path: Path) -> None:
     done = truerank_command("embed", folder / "best.pt", images, "-o", tmp_path / "emb.npy")
     assert done.status == 0, done
-    assert done.err.endswith("emb.npy: 10 x 16.\n")
+    assert done.err.endswith("truerank: embedded 10 images in 16 dimensions.\n")
+    assert done.wrote[0].startswith(f"Wrote {tmp_path / 'emb.npy'} (")
     alone = np.load(tmp_path / "emb.npy")
     assert (
         truerank_command("embed", folder / "best.pt", images, "-o", tmp_path / "emb.npz").status
@@ -167,7 +168,8 @@ def test_the_train_command(tmp_path: Path, images: Path) -> None:
     assert done.status == 0, done
     assert "map@r" in done.out
     assert "epoch 1 of 2, loss " in done.err
-    assert f"was the best; see {out}." in done.err
+    assert "was the best." in done.err
+    assert done.wrote[0].startswith(f"Wrote {out} (")
     assert "seed: 5" in (out / "config.yaml").read_text()
     again = truerank_command("train", config, "-o", out)
     assert again.complaint() == (

@@ -15,6 +15,7 @@ from truerank._util.errors import InputError
 from truerank._util.progress import progress_bar
 from truerank.cli.options import (
     PATH,
+    Command,
     DistanceName,
     Labelled,
     MetricName,
@@ -28,8 +29,11 @@ from truerank.cli.options import (
     format_option,
     id_options,
     label_options,
+    levels_option,
     metrics_option,
+    names_option,
     output_option,
+    runs_option,
     seed_option,
     task_options,
     threads_option,
@@ -54,29 +58,29 @@ COMPARE_EXAMPLES = examples(
 )
 
 
-@click.command(epilog=COMPARE_EXAMPLES, short_help="Compare models by their results.")
+@click.command(cls=Command, epilog=COMPARE_EXAMPLES, short_help="Compare models by their results.")
 @click.argument("results", nargs=-1, type=PATH)
-@click.option(
-    "--runs",
-    multiple=True,
-    help="A model by several runs that differ in their seed: FILE,FILE,... or a pattern in quotes, "
-    "'a-*.json' (repeat per model).",
+@runs_option
+@names_option
+@metrics_option(
+    "Metrics such as map@r,hit@10, separated by commas or spaces; may be repeated. All metrics "
+    "that the results share by default."
 )
-@click.option("--names", help="Names of the models, separated by commas: RESULTS, then --runs.")
-@metrics_option("Such as map@r,hit@10; all that the results share if left out.")
-@click.option("--labels", type=PATH, help="Labels of the rows of RESULTS that are embeddings.")
-@click.option("--levels", help="Columns of --labels from coarse to fine, separated by commas.")
+@click.option("--labels", type=PATH, help="Labels of the rows, if RESULTS are embeddings.")
+@levels_option
 @click.option(
     "--distance",
     type=DistanceName(lambda catalogue: catalogue.names()),
     help="Distance between embeddings, as in evaluate.  [default: cosine]",
 )
 @confidence_option
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Random seed of the bootstrap."
+)
 @click.option(
     "--units",
     type=click.Choice(("metric", "finer", "finest")),
-    help="Sampling units, as in evaluate, for embeddings.  [default: metric]",
+    help="Sampling units of the intervals, as in evaluate, for embeddings.  [default: metric]",
 )
 @format_option()
 @click.option(
@@ -84,8 +88,8 @@ COMPARE_EXAMPLES = examples(
     type=click.Choice(("value", "interval", "runs")),
     default="value",
     show_default=True,
-    help="Cells of Markdown and LaTeX: the score, with its interval, or the mean and the standard "
-    "deviation over runs.",
+    help="Content of the cells in Markdown and LaTeX: the score (value), the score with its "
+    "interval, or the mean and standard deviation over runs.",
 )
 @output_option()
 def compare(
@@ -103,12 +107,12 @@ def compare(
     cells: str,
     output: Path | None,
 ) -> None:
-    """Compare models by their RESULTS: the JSON files that evaluate -o wrote for one task, or that
+    """Compare models by their RESULTS: JSON files that evaluate -o wrote for one task, or that
     verify -o wrote for one list of trials.
 
-    RESULTS that are embeddings are evaluated first: each row is searched among all others of its
-    file, by labels in the same file or in --labels; --metrics, --distance, --confidence and --units
-    apply.
+    RESULTS may also be embeddings, which are evaluated first: each row is searched among all others
+    of its file, with the labels in the same file or in --labels. The options --metrics, --distance,
+    --confidence and --units apply to this evaluation.
 
     LaTeX and Markdown are tables for a paper: models as rows, metrics as columns, the best in bold.
     """
@@ -155,13 +159,14 @@ def compare(
         else scored.get(model, model)
         for model in models
     ]
-    compared = comparison.compare(
-        *found,
-        names=called,
-        metrics=None if metrics in (None, "all") else split_metrics(metrics),
-        confidence=confidence,
-        seed=seed,
-    )
+    with progress_bar("comparing the models"):
+        compared = comparison.compare(
+            *found,
+            names=called,
+            metrics=None if metrics in (None, "all") else split_metrics(metrics),
+            confidence=confidence,
+            seed=seed,
+        )
     forms = {
         "table": lambda: compared.to_text(rule=ruled()),
         "json": compared.to_json,
@@ -184,15 +189,19 @@ AUDIT_EXAMPLES = examples(
 )
 
 
-@click.command(epilog=AUDIT_EXAMPLES, short_help="Check for what makes scores misleading.")
+@click.command(
+    cls=Command, epilog=AUDIT_EXAMPLES, short_help="Check data for leaks, duplicates and collapse."
+)
 @click.argument("embeddings", type=PATH)
 @click.argument("labels", required=False, type=PATH)
-@click.option("--labels", "named", type=PATH, help="Labels of the rows, instead of LABELS.")
+@click.option(
+    "--labels", "named", type=PATH, help="Labels of the rows, instead of the argument LABELS."
+)
 @label_options
-@click.option("--train", type=PATH, help="Embeddings of the training rows.")
+@click.option("--train", type=PATH, help="Embeddings of the training data, to look for leaks.")
 @distance_option(lambda catalogue: catalogue.names(points=True))
 @threads_option
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the samples.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the samples.")
 @format_option(AUDIT_FORMS)
 @output_option(AUDIT_FORMS)
 def audit(
@@ -206,10 +215,10 @@ def audit(
     output: Path | None,
     **options: Any,
 ) -> None:
-    """Check EMBEDDINGS for what makes scores misleading: duplicates, leaks, collapse, ties.
+    """Check EMBEDDINGS for problems that distort scores: duplicates, leaks, collapse, ties.
 
-    LABELS is a file as for evaluate; without it the embeddings file may hold them. Classes are
-    those of the finest level.
+    LABELS is a file as for evaluate; it is not needed if the embeddings file holds labels. Classes
+    are those of the finest level.
     """
     from truerank.analysis import audit as auditing
     from truerank.cli import inputs, outputs
@@ -219,7 +228,7 @@ def audit(
         raise InputError("labels are given twice: as an argument and by --labels.")
     labels = labels or named
     outputs.check_targets({"-o": output}, (embeddings, labels))
-    with progress_bar("looking") as progress:
+    with progress_bar("checking") as progress:
         side = inputs.read_side(embeddings, labels, inputs.level_names(levels))
         if taxonomy is not None and side.labels is None:
             raise InputError(f"{embeddings} holds no labels for --taxonomy; pass LABELS.")
@@ -241,10 +250,10 @@ THRESHOLD_FORMS = ("table", "json", "csv")
 THRESHOLD_EXAMPLES = examples(
     "threshold calib.npz --far 0.001 --apply test.npz",
     "threshold calib.npy --labels calib.csv --frr 0.05 --by-class -o classes.csv",
-    "threshold probes.npz --gallery gallery.npz --far 0.01 --junk-label=-1",
-    "threshold matrix.npy --labels probes.npz --gallery-labels gallery.npz --distance precomputed "
-    "--far 0.01",
-    "threshold scores.npy --pairs trials.txt --far 0.001 --apply other.npy --apply-pairs other.txt",
+    "threshold query.npz --gallery gallery.npz --far 0.1 --junk-label=-1",
+    "threshold matrix.npy --labels query.npz --gallery-labels gallery.npz --distance precomputed "
+    "--far 0.1",
+    "threshold scores.npy --pairs trials.txt --far 0.01 --apply other.npy --apply-pairs other.txt",
     "threshold calib.npz --far 0.01,0.001 --card card.html --further other.npz",
 )
 OF_A_SET = ("embeddings", "labels", "ids", "groups")
@@ -254,51 +263,60 @@ RULES = ("levels", "taxonomy", "relevance", "junk_label", "unlabelled", "distanc
 
 
 @click.command(
-    cls=Labelled, epilog=THRESHOLD_EXAMPLES, short_help="Choose a threshold for an error rate."
+    cls=Labelled,
+    epilog=THRESHOLD_EXAMPLES,
+    short_help="Choose a decision threshold for a target error rate.",
 )
 @click.argument("embeddings", metavar="CALIBRATION", type=PATH)
 @task_options
 @click.option(
     "--far",
     metavar="RATE",
-    help="Share of negative pairs that may be accepted; with --gallery, of unmated queries that "
-    "may accept any item.",
+    help="Target FAR: share of negative pairs that are accepted; with --gallery, share of unmated "
+    "queries that accept any item. With --card, rates separated by commas.",
 )
 @click.option(
     "--frr",
     metavar="RATE",
-    help="Instead, share of positive pairs that may be rejected; with --gallery, of mated queries "
-    "that may not find and accept a relevant item.",
+    help="Target FRR, instead of --far: share of positive pairs that are rejected; with --gallery, "
+    "share of mated queries that do not find and accept a relevant item.",
 )
-@click.option("--apply", "apply_embeddings", type=PATH, help="Evaluate the threshold on this set.")
-@click.option("--apply-labels", type=PATH, help="Labels of that set.")
-@click.option("--apply-gallery", type=PATH, help="Gallery of that set, if it is another.")
-@click.option("--apply-gallery-labels", type=PATH, help="Labels of that gallery.")
+@click.option(
+    "--apply", "apply_embeddings", type=PATH, help="Embeddings on which to evaluate the threshold."
+)
+@click.option("--apply-labels", type=PATH, help="Labels of the rows of --apply.")
+@click.option("--apply-gallery", type=PATH, help="Gallery of --apply, if it is not --gallery.")
+@click.option("--apply-gallery-labels", type=PATH, help="Labels of the gallery of --apply.")
 @id_options("rows", "--apply-")
 @click.option(
     "--pairs",
     type=PATH,
-    help="A list of trials, as for verify: the only pairs, of which CALIBRATION holds scores or "
-    "embeddings.",
+    help="List of trials, as for verify: only these pairs are compared, and CALIBRATION holds "
+    "their scores or embeddings.",
 )
-@click.option("--apply-pairs", type=PATH, help="Evaluate the threshold on this list of trials.")
+@click.option("--apply-pairs", type=PATH, help="List of trials on which to evaluate the threshold.")
 @click.option(
     "--card",
+    "--report",
+    "card",
     type=Written(".html", ".md", ".txt", ".json"),
-    help="Write one page about it (.html, .md, .txt, .json): a threshold for each of several "
-    "FARs of --far (0.1,0.01), its FAR as the gallery grows, the worst classes.",
+    help="Also write a page (.html, .md, .txt, .json) with a threshold for each rate of --far "
+    "(0.1,0.01), its FAR in larger galleries and the worst classes.",
 )
 @click.option(
     "--further",
     type=PATH,
     multiple=True,
-    help="With --card: a further set, labels inside, to judge the thresholds on; may be repeated.",
+    help="With --card: further embeddings with labels to evaluate the thresholds on; may be "
+    "repeated.",
 )
 @click.option(
-    "--gallery-sizes", metavar="N,N,...", help="With --card: sizes at which FAR and DIR are shown."
+    "--gallery-sizes",
+    metavar="N,N,...",
+    help="With --card: gallery sizes at which FAR and DIR are shown.",
 )
 @click.option(
-    "--by-class", is_flag=True, help="Show the error rates of each class at this threshold."
+    "--by-class", is_flag=True, help="Also show the error rates of each class at this threshold."
 )
 @distance_option()
 @device_option
@@ -318,14 +336,17 @@ def threshold(
     apply_pairs: Path | None,
     **options: Any,
 ) -> None:
-    """Choose one threshold on CALIBRATION for an error rate, and report its error rates.
+    """Choose one threshold on CALIBRATION for a target error rate, and report its error rates.
 
-    Files and rules are those of evaluate: pairs of rows that share an id and junk (cameras, junk
-    labels) count in no rate. Of several levels of labels only the finest counts. A precomputed
-    matrix with --gallery-labels is a search. CSV holds the rates of every class.
+    Files and rules are those of evaluate: pairs of rows that share an id, and junk (same camera,
+    junk labels), count in no rate. Of several levels of labels only the finest is used. A
+    precomputed matrix with --gallery-labels is treated as a search. CSV holds the rates of every
+    class.
     """
     from truerank.analysis.thresholds import choose, target_of
     from truerank.cli import outputs
+    from truerank.cli.inputs import whole_numbers
+    from truerank.report.threshold_card import card_of
 
     if far is None and frr is None:
         raise InputError("the target is missing: pass --far or --frr.")
@@ -347,29 +368,43 @@ def threshold(
             raise InputError(
                 "a list of trials has no classes: leave --card, --by-class and CSV out."
             )
-        _deliver(_on_lists(pairs, apply_pairs, options, far=far, frr=frr), False, form, output)
+        with progress_bar("choosing the threshold"):
+            point = _on_lists(pairs, apply_pairs, options, far=far, frr=frr)
+        _deliver(point, False, form, output)
         return
     given = {name: options[name] for name in (*OF_A_SET, *OF_A_GALLERY)}
     applied = {name: options[f"apply_{name}"] for name in given}
-    chosen_on, judged_on = _read(given, options), None
-    if applied["embeddings"] is not None:
-        if all(applied[name] is None for name in OF_A_GALLERY):
-            applied |= {name: given[name] for name in OF_A_GALLERY}
-        judged_on = _read(applied, options, start="--apply-", needed="--apply-labels")
-    for name, path in applied.items() if judged_on is None else ():
+    for name, path in applied.items() if applied["embeddings"] is None else ():
         if path is not None:
             raise InputError(f"--apply-{name.replace('_', '-')} came without --apply.")
-    if card is not None:
-        title = f"Thresholds for {given['embeddings'].stem}"
-        inside = "a column label or an array labels in"
-        others = {}
-        for path in further:
-            one = given | dict.fromkeys(OF_A_SET) | {"embeddings": path}
-            others[path.stem] = _read(one, options, needed=inside)
-        _write_card(card, chosen_on, judged_on, others, str(far), gallery_sizes, title)
+    with progress_bar("choosing the threshold"):
+        chosen_on, judged_on = _read(given, options), None
+        if applied["embeddings"] is not None:
+            if all(applied[name] is None for name in OF_A_GALLERY):
+                applied |= {name: given[name] for name in OF_A_GALLERY}
+            judged_on = _read(applied, options, start="--apply-", needed="--apply-labels")
+        if card is None:
+            point = choose(chosen_on, *target_of(far, frr), judged_on)
+        else:
+            inside = "a column label or an array labels in"
+            others = {}
+            for path in further:
+                one = given | dict.fromkeys(OF_A_SET) | {"embeddings": path}
+                others[path.stem] = _read(one, options, needed=inside)
+            shown = card_of(
+                chosen_on,
+                judged_on,
+                others,
+                targets=str(far).split(","),
+                gallery_sizes=whole_numbers("--gallery-sizes", gallery_sizes) or None,
+                title=f"Thresholds for {given['embeddings'].stem}",
+            )
+    if card is None:
+        _deliver(point, by_class, form, output)
         return
-    point = choose(chosen_on, *target_of(far, frr), judged_on)
-    _deliver(point, by_class, form, output)
+    shown.write(card)
+    outputs.announce(card)
+    click.echo(shown.to_text().rstrip("\n"))
 
 
 def _deliver(point: OperatingPoint, by_class: bool, form: str, output: Path | None) -> None:
@@ -439,31 +474,6 @@ def _read(
         raise InputError(f"{files['embeddings']}: {error}") from error
 
 
-def _write_card(
-    path: Path,
-    chosen_on: TaskTrials,
-    judged_on: TaskTrials | None,
-    further: dict[str, TaskTrials],
-    fars: str,
-    gallery_sizes: str | None,
-    title: str,
-) -> None:
-    """Write a card, and print it."""
-    from truerank.cli.inputs import whole_numbers
-    from truerank.report.threshold_card import card_of
-
-    found = card_of(
-        chosen_on,
-        judged_on,
-        further,
-        targets=fars.split(","),
-        gallery_sizes=whole_numbers("--gallery-sizes", gallery_sizes) or None,
-        title=title,
-    )
-    found.write(path)
-    click.echo(found.to_text().rstrip("\n"))
-
-
 # `truerank compression`: how small a copy of embeddings may be.
 
 
@@ -471,7 +481,7 @@ COMPRESSION_EXAMPLES = examples(
     "compression embeddings.npy --labels labels.csv --dims 64,128,256",
     "compression embeddings.npz --dims 128 --dtypes int8,binary --margin 0.01 -m map@r,hit@1",
     "compression query.npy --labels query.csv --gallery gallery.npy --gallery-labels gallery.csv "
-    "-o copies.csv",
+    "-o versions.csv",
 )
 
 OF_SCORES = ("distance", "average", "device", "threads", "confidence", "units", "seed")
@@ -481,25 +491,33 @@ OF_SCORES = ("distance", "average", "device", "threads", "confidence", "units", 
 @click.command(
     cls=Labelled,
     epilog=COMPRESSION_EXAMPLES,
-    short_help="Find the smallest copy that is not worse.",
+    short_help="Find the smallest version that is not worse.",
 )
 @file_options
-@click.option("--dims", help="Prefixes to try beside all dimensions, such as 64,128,256.")
+@click.option(
+    "--dims",
+    metavar="N,N,...",
+    help="Numbers of leading dimensions to try in addition to all, such as 64,128,256.",
+)
 @click.option(
     "--dtypes",
+    metavar="TYPE,TYPE,...",
     default="float16,int8,binary",
     show_default=True,
-    help="Types of the copies; prefixes are also tried in the type as stored.",
+    help="Types to try; numbers of dimensions are also tried in the type as stored.",
 )
 @click.option(
     "--margin",
     type=float,
     default=0.005,
     show_default=True,
-    help="How much a copy may lose: half a point by default.",
+    help="Largest loss of a score that counts as not worse; half a percentage point by default.",
 )
 @distance_option(lambda catalogue: [n for n in catalogue.names(points=True) if n != "hamming"])
-@metrics_option("Such as map@r,hit@1; map@r if left out. A copy must not be worse in any.")
+@metrics_option(
+    "Metrics such as map@r,hit@1, separated by commas or spaces; may be repeated. A version must "
+    "not be worse in any of them. map@r by default."
+)
 @average_option
 @unmated_option
 @device_option
@@ -518,11 +536,11 @@ def compression(
     metrics: str | None,
     **given: Any,
 ) -> None:
-    """Evaluate smaller copies of EMBEDDINGS, and name the smallest that is not worse.
+    """Evaluate smaller versions of EMBEDDINGS, and report the smallest that is not worse.
 
-    Copies are the first dimensions, with components as they are, in float16, in int8 (one scale a
-    dimension) or as signs (hamming distance). A copy is not worse if the interval of its paired
-    difference from the original stays above minus the margin.
+    A version has the first dimensions, with components as stored, in float16, in int8 (one scale
+    per dimension) or as signs (hamming distance). It is not worse if the confidence interval of its
+    paired difference from the original lies above minus the margin.
     """
     from truerank.analysis.compression import sweep_task
     from truerank.cli import inputs, outputs
@@ -569,26 +587,28 @@ def _number(text: str) -> int:
 
 NEIGHBORS_FORMS = ("table", "json", "csv")
 NEIGHBORS_EXAMPLES = examples(
-    "neighbors embeddings.npy --labels labels.csv --query 17 --query 42",
+    "neighbors embeddings.npy --labels labels.csv --query person3_0001 --query person8_0002",
     "neighbors embeddings.npy --labels labels.csv --worst 20 -k 5",
-    "neighbors query.npz --gallery gallery.npz --query img-0017 -o neighbors.csv",
+    "neighbors query.npz --gallery gallery.npz --query person3_0003 -o neighbors.csv",
     "neighbors queries.fbin --all --gallery gallery.fbin -k 100 -o exact.ibin --distance euclidean",
 )
 
 
-@click.command(cls=Labelled, epilog=NEIGHBORS_EXAMPLES, short_help="List what single queries find.")
+@click.command(
+    cls=Labelled, epilog=NEIGHBORS_EXAMPLES, short_help="List the nearest items of single queries."
+)
 @file_options
 @click.option(
     "--query",
     "queries",
     metavar="ID",
     multiple=True,
-    help="A query by its id, or where there are no ids by its row number from 0; may be repeated.",
+    help="Id of a query or, if the rows have no ids, its row number from 0; may be repeated.",
 )
 @click.option(
     "--worst",
     type=click.IntRange(1),
-    help="Instead, this number of queries, those with the lowest scores.",
+    help="Show this number of queries with the lowest scores, instead of --query.",
 )
 @click.option(
     "-m",
@@ -597,17 +617,18 @@ NEIGHBORS_EXAMPLES = examples(
     metavar="NAME",
     default="map@r",
     show_default=True,
-    help="Metric by which --worst chooses.",
+    help="Metric by which --worst chooses queries.",
 )
 @click.option(
     "--all",
     "every",
     is_flag=True,
-    help="Search for every row of EMBEDDINGS in --gallery, and write the exact neighbors to -o: "
-    ".ibin, with distances behind them, or .ivecs. Ties go to OUTPUT.ties.npz.",
+    help="Compute ground truth neighbours: search for every row of EMBEDDINGS in --gallery, and "
+    "write the exact neighbours to -o (.ibin with distances, or .ivecs) and their ties to "
+    "OUTPUT.ties.npz.",
 )
 @click.option(
-    "-k", type=click.IntRange(1), help="Number of items to list per query: 10, or 100 with --all."
+    "-k", type=click.IntRange(1), help="Number of items per query. 10 by default, 100 with --all."
 )
 @distance_option()
 @click.option(
@@ -615,19 +636,22 @@ NEIGHBORS_EXAMPLES = examples(
     type=click.Choice(("auto", "cpu", "cuda")),
     default="auto",
     show_default=True,
-    help="Where --all searches; auto takes GPUs for large tasks.",
+    help="Device on which --all searches; auto uses GPUs for large tasks.",
 )
 @threads_option
 @click.option(
     "--cluster",
-    help="Let a Ray cluster search for --all: auto for the one that runs here, or an address.",
+    metavar="ADDRESS",
+    help="With --all: search on a Ray cluster, auto for the one that runs here, or an address "
+    "such as head:6379.",
 )
 @format_option(NEIGHBORS_FORMS)
 @click.option(
     "-o",
     "--output",
     type=Written(".json", ".csv", ".txt", ".ibin", ".ivecs"),
-    help="Write the result as well: .json, .csv or .txt by the ending; with --all the lists.",
+    help="Also write the result to a file, in the format of its ending: .json, .csv or .txt; with "
+    "--all the neighbours (.ibin or .ivecs).",
 )
 def neighbors(
     queries: tuple[str, ...],
@@ -642,14 +666,14 @@ def neighbors(
     output: Path | None,
     **files: Any,
 ) -> None:
-    """List the nearest items of single queries of EMBEDDINGS, and ranks of their relevant items.
+    """List the nearest items of single queries of EMBEDDINGS and the ranks of their relevant items.
 
-    Files are those of evaluate, and so is the ranking: what is listed is what was scored. An item
-    is right, wrong, or with labels of several levels a near miss that shares a coarser label. CSV
-    holds the nearest items of each query, then its further relevant items.
+    Files and ranking are those of evaluate. An item is right, wrong or, with labels of several
+    levels, a near miss that shares a coarser label. CSV holds the nearest items of each query, then
+    its further relevant items.
 
-    With --all, which takes rows without labels, items at one distance are listed by their numbers;
-    OUTPUT.ties.npz says which places tie, and how many items beyond the list tie with its last.
+    --all needs no labels. It orders items at equal distances by their row numbers; OUTPUT.ties.npz
+    holds the places that tie, and the number of items beyond the list that tie with its last item.
     """
     from truerank.analysis import neighbors as neighborhood
     from truerank.cli import outputs
@@ -720,6 +744,8 @@ def _search_for_all(
             rows, gallery, k, distance=distance, progress=progress, **options
         )
     beside = found.save(output)
+    outputs.announce(output)
+    outputs.announce(beside)
     click.echo(
         f"{output}: the {k} nearest of {count(len(found.item), 'query')}; ties in {beside.name}."
     )

@@ -143,7 +143,16 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-# All commands, a file each; `truerank` alone shows what they are.
+# All commands, in the groups in which `truerank` alone lists them.
+
+
+GROUPS: dict[str, tuple[click.Command, ...]] = {
+    "Score": (evaluate, verify, lists, compare),
+    "Look": (report, plot, neighbors, audit),
+    "Decide": (threshold, compression),
+    "Train": (train, embed, benchmark, data),
+    "More": (demo, metrics, conform, task, leaderboard, shard),
+}
 
 
 EPILOG = """\b
@@ -165,7 +174,21 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if f"truerank {args[0]}" in REMOVED:
             raise InputError(REMOVED[f"truerank {args[0]}"])
+        if args[0] == "help":  # truerank help COMMAND
+            if not args[1:]:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            args = [*args[1:], "--help"]
         return super().resolve_command(ctx, _in_new_words(args))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands of each group below its name."""
+        width = max(map(len, self.commands))
+        for heading, below in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(f"{one.name or '':{width}}", one.get_short_help_str(100)) for one in below]
+                )
 
 
 def _in_new_words(args: list[str]) -> list[str]:
@@ -216,26 +239,5 @@ def commands(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (
-    evaluate,
-    verify,
-    lists,
-    compare,
-    threshold,
-    compression,
-    audit,
-    neighbors,
-    report,
-    plot,
-    task,
-    leaderboard,
-    train,
-    embed,
-    benchmark,
-    data,
-    shard,
-    metrics,
-    conform,
-    demo,
-):
+for command in (command for group in GROUPS.values() for command in group):
     commands.add_command(command)

@@ -14,6 +14,7 @@ from truerank._util.progress import progress_bar
 from truerank._util.text import count
 from truerank.cli.options import (
     PATH,
+    Command,
     MetricName,
     Written,
     device_option,
@@ -45,29 +46,39 @@ LEADERBOARD_EXAMPLES = examples(
 )
 
 
-@click.command(epilog=LEADERBOARD_EXAMPLES, short_help="Rank submissions to a hidden task.")
+@click.command(
+    cls=Command, epilog=LEADERBOARD_EXAMPLES, short_help="Rank submissions to a hidden task."
+)
 @click.argument("task", type=PATH)
 @click.argument("submissions", nargs=-1, required=True)
-@click.option("-m", "--metric", type=MetricName(), help="Metric of the board; map@r by default.")
 @click.option(
-    "--public-share", type=float, help="Share of the classes in the public part; 0.5 by default."
+    "-m",
+    "--metric",
+    type=MetricName(),
+    metavar="NAME",
+    help="Metric of the board. map@r by default.",
+)
+@click.option(
+    "--public-share", type=float, help="Share of the classes in the public part. 0.5 by default."
 )
 @distance_option(lambda catalogue: catalogue.names(given=False), default=None)
 @click.option(
-    "--confidence", type=float, help="Confidence level of the intervals; 0.95 by default."
+    "--confidence", type=float, help="Confidence level of the intervals. 0.95 by default."
 )
-@click.option("--final", is_flag=True, help="Score the private part exactly, and close the log.")
+@click.option("--final", is_flag=True, help="Score the private part, and close the log.")
 @click.option(
     "--choose",
     type=PATH,
-    help="With --final, the entry that each participant chose: a CSV with the columns participant "
-    "and entry. Without it, and for who is not named, it is the entry that the board shows.",
+    help="With --final: CSV file with the columns participant and entry, the entry that each "
+    "participant chose. By default, the entry on the board counts.",
 )
-@click.option("--log", type=PATH, help="Log of all scored submissions; TASK.log by default.")
+@click.option("--log", type=PATH, help="Log of all scored submissions. TASK.log by default.")
 @device_option
 @threads_option
 @format_option(FORMATS)
-@click.option("-o", "--output", type=PATH, help="Write the board as well: .html, .md or .json.")
+@click.option(
+    "-o", "--output", type=PATH, help="Also write the board to a file: .html, .md or .json."
+)
 def leaderboard(
     task: Path,
     submissions: tuple[str, ...],
@@ -78,21 +89,24 @@ def leaderboard(
 ) -> None:
     """Score SUBMISSIONS (.npz and other files with embeddings and ids) on a hidden TASK.
 
-    Give all files, new and old: each is scored once, in the order given, and recorded in the log.
-    anna--1.npz and anna--2.npz are entries of anna; NAME=FILE names the participant. Metric, share,
-    distance and confidence are fixed by the first run.
+    Pass all files, new and old: each is scored once, in the order given, and recorded in the log.
+    anna--1.npz and anna--2.npz are entries of anna; NAME=FILE names the participant. The first run
+    fixes metric, public share, distance and confidence.
     """
     from truerank import competition
     from truerank._util.files import write_text
-    from truerank.cli.outputs import check_targets, print_form, ruled
+    from truerank.cli.outputs import announce, check_targets, print_form, ruled
 
     kept = Path(f"{task}.log") if log is None else log
     if output is not None and output.suffix.lower() not in ENDINGS:
         raise InputError(f"-o writes .html, .md or .json here. Got {output.name!r}.")
     files = tuple(entry.path for entry in competition.list_entries(submissions))
     check_targets({"-o": output, "--log": kept}, (task, options["choose"], *files))
+    earlier = kept.stat().st_size if kept.exists() else 0
     with progress_bar("ranking") as progress:
         board = competition.leaderboard(task, submissions, log=kept, progress=progress, **options)
+    if kept.stat().st_size > earlier:  # a log only grows
+        announce(kept)
     forms = {
         "table": lambda: board.to_text(rule=ruled()),
         "json": board.to_json,
@@ -101,6 +115,7 @@ def leaderboard(
     }
     if output is not None:
         write_text(output, forms[ENDINGS[output.suffix.lower()]]())
+        announce(output)
     print_form(form, forms)
 
 
@@ -123,11 +138,12 @@ def task() -> None:
 
 
 @task.command(
+    cls=Command,
     epilog=examples(
         "task make labels.csv -o hidden.task --public public.task",
         "task make query.csv --gallery-labels gallery.csv -o hidden.task",
         "task make old.task -o hidden.task",
-    )
+    ),
 )
 @click.argument("labels", type=PATH)
 @click.option("--gallery-labels", type=PATH, help="Labels of a separate gallery.")
@@ -136,9 +152,17 @@ def task() -> None:
 @unmated_option
 @unlabelled_option
 @click.option(
-    "-o", "--output", type=TASK_FILE, required=True, help="The hidden task, which you keep (.task)."
+    "-o",
+    "--output",
+    type=TASK_FILE,
+    required=True,
+    help="File of the hidden task, which you keep (.task).",
 )
-@click.option("--public", type=TASK_FILE, help="Write what participants may have: ids, no label.")
+@click.option(
+    "--public",
+    type=TASK_FILE,
+    help="Also write the public task for participants: ids, no labels (.task).",
+)
 def make(
     labels: Path,
     gallery_labels: Path | None,
@@ -152,63 +176,68 @@ def make(
 ) -> None:
     """Make a hidden task from LABELS, a table with the columns label, id and optionally group.
 
-    A task that an earlier version saved gets a salt. The table's order and the labels stay out of
-    the public file; the commitment in it binds you to the labels.
+    The public file holds neither the labels nor the order of the table. The commitment in it binds
+    you to the labels. A task that an earlier version saved gets a salt.
     """
     from truerank._util.files import atomic_path
     from truerank.cli.inputs import as_labels, expand, level_names
-    from truerank.cli.outputs import check_targets
+    from truerank.cli.outputs import announce, check_targets
     from truerank.competition.leaderboards import warn_of_giveaways
     from truerank.competition.task import Task, is_task
     from truerank.io.reading import Bundle, read_labels
 
     check_targets({"-o": output, "--public": public}, (labels, gallery_labels, taxonomy))
-    if is_task(labels):
-        if gallery_labels or levels or taxonomy or junk_label:
-            raise InputError(f"{labels} is a task already, which holds labels and rules.")
-        made = Task.load(labels)
-    else:
-        names = level_names(levels)
-        queries = read_labels(labels, names)
-        items = Bundle() if gallery_labels is None else read_labels(gallery_labels, names)
-        expand(taxonomy, queries, items)
-        made = Task(
-            queries.labels,
-            ids=queries.ids,
-            groups=queries.groups,
-            gallery_labels=items.labels,
-            gallery_ids=items.ids,
-            gallery_groups=items.groups,
-            junk_labels=as_labels(junk_label, queries.labels),
-            unmated=unmated or "report",
-            unlabelled=unlabelled or "error",
-        )
-    warn_of_giveaways(made)
+    with progress_bar("making the task"):
+        if is_task(labels):
+            if gallery_labels or levels or taxonomy or junk_label:
+                raise InputError(f"{labels} is a task already, which holds labels and rules.")
+            made = Task.load(labels)
+        else:
+            names = level_names(levels)
+            queries = read_labels(labels, names)
+            items = Bundle() if gallery_labels is None else read_labels(gallery_labels, names)
+            expand(taxonomy, queries, items)
+            made = Task(
+                queries.labels,
+                ids=queries.ids,
+                groups=queries.groups,
+                gallery_labels=items.labels,
+                gallery_ids=items.ids,
+                gallery_groups=items.groups,
+                junk_labels=as_labels(junk_label, queries.labels),
+                unmated=unmated or "report",
+                unlabelled=unlabelled or "error",
+            )
+        warn_of_giveaways(made)
     with contextlib.ExitStack() as written:  # both files, or neither
         made.save(written.enter_context(atomic_path(output)))
         if public is not None:
             made.public().save(written.enter_context(atomic_path(public)))
     click.echo(f"{output}: {count(made.queries, 'query')}; keep it, it holds labels and salt.")
+    announce(output)
     if public is not None:
         click.echo(f"{public}: for participants.")
+        announce(public)
     click.echo(f"Commitment, to be published now: {made.commitment}")
 
 
 @task.command(
+    cls=Command,
     epilog=examples(
         "task check submission.npz --task public.task",
         "task check revealed.json --task public.task",
         "task check hidden.task.log --task public.task",
-    )
+    ),
 )
 @click.argument("file", type=PATH)
-@click.option("--task", "task_file", type=PATH, required=True, help="The public task.")
+@click.option("--task", "task_file", type=PATH, required=True, help="File of the public task.")
 @distance_option(lambda catalogue: catalogue.names(given=False))
 def check(file: Path, task_file: Path, distance: str) -> None:
-    """Check FILE against a public task, as the organiser will.
+    """Check FILE against a public task.
 
-    FILE is a submission (ids, shape, numbers), what `task reveal` wrote (are these the labels that
-    were committed to?), or the log of a leaderboard (was a line changed?).
+    FILE is a submission (its ids, shape and numbers are checked), the labels that `task reveal`
+    wrote (they must be those of the commitment), or the log of a leaderboard (no line may have
+    changed).
     """
     from truerank.competition.leaderboards import check_log, check_submission
     from truerank.competition.task import check_revealed, is_json
@@ -237,23 +266,27 @@ def _public(path: Path) -> PublicTask:
     return PublicTask.load(path) if is_json(path) else Task.load(path).public()
 
 
-@task.command(epilog=examples("task reveal hidden.task -o revealed.json"))
+@task.command(cls=Command, epilog=examples("task reveal hidden.task -o revealed.json"))
 @click.argument("hidden", type=PATH)
 @click.option(
-    "-o", "--output", type=Written(".json"), required=True, help="Labels and salt, for all (.json)."
+    "-o",
+    "--output",
+    type=Written(".json"),
+    required=True,
+    help="File of the labels and the salt (.json).",
 )
 def reveal(hidden: Path, output: Path) -> None:
-    """Publish labels and salt of a HIDDEN task, once the competition is over.
+    """Publish the labels and the salt of a HIDDEN task when the competition is over.
 
-    Participants check with `truerank task check`, which needs the public task, that no label was
-    changed.
+    With `truerank task check` and the public task, participants check that no label was changed.
     """
     from truerank import competition
-    from truerank.cli.outputs import check_targets
+    from truerank.cli.outputs import announce, check_targets
 
     check_targets({"-o": output}, (hidden,))
     found: Task = competition.Task.load(hidden)
     competition.reveal(found, output)
+    announce(output)
     click.echo(f"{output}: labels and salt of {hidden}; commitment {found.commitment}")
 
 
@@ -270,39 +303,49 @@ CONFORM_EXAMPLES = examples(
 
 
 @click.command(
-    epilog=CONFORM_EXAMPLES, short_help="Find which conventions a metric function follows."
+    cls=Command,
+    epilog=CONFORM_EXAMPLES,
+    short_help="Find which conventions a metric function follows.",
 )
 @click.argument("function")
 @click.option(
     "--like",
     type=MetricName(),
+    metavar="NAME",
     default="map@r",
     show_default=True,
-    help="Metric that it is meant to compute.",
+    help="Metric that the function is meant to compute.",
 )
 @click.option(
     "--call",
     type=click.Choice(("embeddings", "scores", "lists", "qrels")),
     default="embeddings",
     show_default=True,
-    help="What it takes: (embeddings, labels), (scores, relevance), (lists, relevant ids) or "
-    "(qrels, run).",
+    help="Arguments of the function: (embeddings, labels), (scores, relevance), (lists, relevant "
+    "ids) or (qrels, run).",
 )
 @click.option(
     "--arrays",
     type=click.Choice(("numpy", "torch", "lists")),
     default="numpy",
     show_default=True,
-    help="What embeddings, labels, scores and relevance are passed as.",
+    help="Type in which embeddings, labels, scores and relevance are passed.",
 )
 @click.option(
-    "--one-query", is_flag=True, help="The function takes the scores or the list of a single query."
+    "--one-query", is_flag=True, help="Pass the scores or the list of one query at a time."
 )
 @click.option(
-    "--with", "more", multiple=True, help="A further argument, name=value; may be repeated."
+    "--with",
+    "more",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Further argument of the function; may be repeated.",
 )
 @click.option(
-    "--allow", multiple=True, help="A convention that is intended, such as no-mates=zero."
+    "--allow",
+    metavar="CONVENTION",
+    multiple=True,
+    help="Convention that is intended, such as no-mates=zero; may be repeated.",
 )
 @format_option(FORMS)
 @output_option(("table", "json"))
@@ -320,22 +363,25 @@ def conform(
     """Call FUNCTION (package.module:function or file.py:function) with small cases, and
     report which conventions and known bugs explain what it returns.
 
-    The exit status is 0 if it conforms to truerank's definition, 1 if not, 2 on bad input.
+    The exit status is 0 if the function conforms to truerank's definition, 1 if it does not, and 2
+    on bad input.
     """
     from truerank import conformance
     from truerank.cli import outputs
 
     outputs.check_targets({"-o": output})
-    found = conformance.check(
-        conformance.load(function),
-        like,
-        call,
-        arrays=arrays,
-        one_query=one_query,
-        arguments=dict(map(_argument, more)),
-        allow=allow,
-        name=function,
-    )
+    arguments = dict(map(_argument, more))
+    with progress_bar("calling the function"):
+        found = conformance.check(
+            conformance.load(function),
+            like,
+            call,
+            arrays=arrays,
+            one_query=one_query,
+            arguments=arguments,
+            allow=allow,
+            name=function,
+        )
     forms = {"table": found.to_text, "json": found.to_json}
     if output is not None:
         outputs.write_form(output, form, forms)

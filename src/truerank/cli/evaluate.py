@@ -13,6 +13,7 @@ from truerank._util.progress import progress_bar
 from truerank.cli.options import (
     PATH,
     WORST,
+    Command,
     DistanceName,
     Labelled,
     MetricName,
@@ -51,14 +52,14 @@ EVALUATE_EXAMPLES = examples(
     "evaluate embeddings.npy --labels labels.csv -m map@r,hit@10 -o result.json",
     "evaluate query.npy --labels query.csv --gallery gallery.npy --gallery-labels gallery.csv",
     "evaluate embeddings.npz --by label --worst 20",
-    "evaluate embeddings.npz --gallery-sizes 100,1000 --extrapolate 1000000",
+    "evaluate embeddings.npz --gallery-sizes 50,100 --extrapolate 10000",
     "evaluate embeddings.npy --labels labels.csv --report page.html --images photos",
     "evaluate embeddings.npy --labels labels.csv --cluster auto",
-    "evaluate embeddings.npz --relevance judgements.qrels --format latex -o table.tex",
+    "evaluate query.npz --gallery gallery.npz --relevance judgements.qrels --format latex",
 )
 IMAGES = (
-    "Pictures for --report: a folder of files named by the rows' ids, or the column of the labels "
-    "file that holds their paths."
+    "Images for --report: a folder whose files are named by the ids of the rows, or the column of "
+    "the labels file with their paths."
 )
 
 
@@ -67,23 +68,30 @@ IMAGES = (
 )
 @file_options
 @click.option(
-    "--task", "task_file", type=PATH, help="A saved task; the output names no single query."
+    "--task",
+    "task_file",
+    type=PATH,
+    help="Hidden task (truerank task make) to score instead of labels; the output reveals no "
+    "query.",
 )
 @click.option(
     "--full",
     type=Written(".json"),
-    help="With --task: the full result, which gives the labels away, for the organiser (.json).",
+    help="With --task: also write the full result, which reveals the labels, for the organiser "
+    "(.json).",
 )
 @distance_option(told=True)
-@metrics_option("Such as map@r,hit@10 (divided by spaces or commas), or all; may be repeated.")
+@metrics_option(
+    "Metrics such as map@r,hit@10, separated by commas or spaces, or all; may be repeated."
+)
 @average_option
 @unmated_option
 @device_option
 @threads_option
 @click.option(
     "--cluster",
-    help="Have a Ray cluster make the passes: auto for the one that runs here, or an address such "
-    "as head:6379.",
+    metavar="ADDRESS",
+    help="Run on a Ray cluster: auto for the one that runs here, or an address such as head:6379.",
 )
 @confidence_option
 @no_intervals_option
@@ -92,12 +100,13 @@ IMAGES = (
 @click.option(
     "--gallery-sizes",
     metavar="N,N,...",
-    help="Show the scores in smaller galleries as well: exact means over all of these sizes.",
+    help="Also show the expected scores at smaller gallery sizes, computed exactly.",
 )
 @click.option(
     "--extrapolate",
     metavar="N,N,...",
-    help="Show as well what a fit expects of larger galleries; its stated error is no bound.",
+    help="Also show scores extrapolated to larger gallery sizes by a fit; their stated error is an "
+    "estimate, not a bound.",
 )
 @adjusted_option
 @by_option
@@ -106,9 +115,11 @@ IMAGES = (
 @output_option()
 @per_query_option
 @report_option
-@click.option("--images", help=IMAGES)
+@click.option("--images", metavar="FOLDER/COLUMN", help=IMAGES)
 @click.option(
-    "--checkpoint", type=PATH, help="File for the counts so far; OUTPUT.checkpoint by default."
+    "--checkpoint",
+    type=PATH,
+    help="File that stores the progress of the run. OUTPUT.checkpoint by default.",
 )
 @click.option("--resume", is_flag=True, help="Resume from the checkpoint of an interrupted run.")
 def evaluate(
@@ -130,7 +141,7 @@ def evaluate(
     """Score EMBEDDINGS (.npy, .npz, .pt, .safetensors, .parquet, .csv, a manifest) against labels.
 
     Labels come from a CSV (columns label and optionally group, id, level1, level2, ...), an array
-    file, or the embeddings file itself. Without a gallery each row is searched among all others.
+    file, or the embeddings file itself. Without --gallery each row is searched among all others.
     """
     from truerank.cli import outputs
     from truerank.cli.inputs import evaluate_files, whole_numbers
@@ -184,6 +195,7 @@ def evaluate(
         outputs.write_per_query(result, names, per_query)
     if full is not None:
         result.to_json(full)
+        outputs.announce(full)
     shown = public_result(result) if hidden else result
     if report is not None:
         write_report(shown, report, options["embeddings"], pictures)
@@ -204,64 +216,80 @@ LISTS_EXAMPLES = examples(
 )
 
 
-@click.command(cls=Labelled, epilog=LISTS_EXAMPLES, short_help="Score what a search returned.")
+@click.command(
+    cls=Labelled, epilog=LISTS_EXAMPLES, short_help="Score ranked lists that a search returned."
+)
 @click.argument("neighbors", type=PATH)
 @click.option("--labels", type=PATH, help="Labels of the queries.")
 @click.option(
     "--gallery-labels",
     type=PATH,
-    help="Labels of the gallery; without it the queries are their own gallery.",
+    help="Labels of the gallery. Without it, the queries are the gallery.",
 )
 @label_options
 @relevance_option
 @id_options("queries")
 @click.option(
-    "--gallery-size", type=int, help="Number of gallery items, where qrels and run name only some."
+    "--gallery-size",
+    type=int,
+    help="Number of gallery items, where qrels and run name only some of them.",
 )
-@click.option("--scores", type=PATH, help="Scores of the lists (.npy); equal ones tie.")
-@click.option("--ignore-scores", is_flag=True, help="Take the order of the lists as it is.")
+@click.option("--scores", type=PATH, help="Scores of the listed items (.npy); equal scores tie.")
+@click.option(
+    "--ignore-scores", is_flag=True, help="Rank items by their place in the lists, not by scores."
+)
 @click.option(
     "--named-by",
     type=click.Choice(("auto", "row", "id")),
     default="auto",
     show_default=True,
-    help="How lists name items; auto takes integers as rows, unless ids are integers.",
+    help="How lists name items: by row number or by id; auto reads integers as row numbers, unless "
+    "the ids are integers.",
 )
 @junk_option
-@metrics_option("Ranking metrics such as map@r,hit@10, or all; may be repeated.")
+@metrics_option(
+    "Ranking metrics such as map@r,hit@10, separated by commas or spaces, or all; may be repeated."
+)
 @average_option
 @unmated_option
 @unlabelled_option
 @click.option(
     "--settle",
     type=float,
-    help="Show the smallest k that leaves no more than this between lower and upper, as 0.01.",
+    help="Show the smallest k at which the lower and upper bound of each metric differ by at most "
+    "this, such as 0.01.",
 )
 @click.option(
     "--embeddings",
     type=PATH,
-    help="The queries' full vectors: show what the index loses instead of the scores.",
+    help="Original vectors of the queries: show what the index loses, instead of scores.",
 )
-@click.option("--gallery", type=PATH, help="With --embeddings: the gallery's full vectors.")
+@click.option("--gallery", type=PATH, help="With --embeddings: original vectors of the gallery.")
 @click.option(
-    "--stored", type=PATH, help="With --embeddings: the gallery as the index stores it, decoded."
+    "--stored",
+    type=PATH,
+    help="With --embeddings: vectors of the gallery as the index stores them, decoded.",
 )
 @click.option(
-    "--stored-queries", type=PATH, help="The queries, if the index quantises them as well."
+    "--stored-queries",
+    type=PATH,
+    help="With --embeddings: quantised vectors of the queries, if the index quantises them.",
 )
 @distance_option(lambda catalogue: catalogue.names(given=False))
 @click.option(
     "--stored-distance",
     type=DistanceName(lambda catalogue: catalogue.names(given=False)),
-    help="Distance between stored vectors, if it is another.",
+    help="Distance between stored vectors, if it is not --distance.",
 )
 @click.option(
     "--exact-neighbors",
     type=PATH,
-    help="Ground truth neighbours: show neighbour_recall against them, without embeddings.",
+    help="Ground truth neighbours (truerank neighbors --all): show neighbour_recall against them.",
 )
 @click.option(
-    "-k", type=click.IntRange(1), help="Cut-off of neighbour_recall; all places by default."
+    "-k",
+    type=click.IntRange(1),
+    help="Cut-off of neighbour_recall. The length of the lists by default.",
 )
 @device_option
 @threads_option
@@ -286,16 +314,16 @@ def lists(
     report: Path | None,
     **options: Any,
 ) -> None:
-    """Score NEIGHBORS, what a search returned for each query, by every ranking metric.
+    """Score NEIGHBORS, the ranked list that a search returned for each query.
 
-    Lists come from .npy, .npz, .parquet, .ivecs, .ibin, .hdf5 (ann-benchmarks) or a run of TREC or
-    MS MARCO (any ending): row numbers of the gallery, nearest first, -1 for none, or ids. What was
-    not returned may follow in any order, which gives lower, expected and upper. An item that is
-    repeated or unknown is wrong in its place.
+    Lists come from .npy, .npz, .parquet, .ivecs, .ibin, .hdf5 (ann-benchmarks) or a TREC or MS
+    MARCO run (any ending). They hold row numbers of the gallery, nearest first, -1 for no item, or
+    ids. Items that were not returned may follow in any order, which gives the lower bound, expected
+    value and upper bound of a score. Repeated and unknown items count as wrong.
 
-    With --embeddings the table shows instead how much of each metric is lost on the way from the
-    full vectors to the lists: by quantisation, by the cut at k, and by the search. Without labels
-    it reports the share of the ground truth neighbors that were found, and no metric.
+    With --embeddings the table shows how much of each metric is lost between the original vectors
+    and the lists: by quantisation, by the cut at k, and by the search. Without labels it shows the
+    share of the ground truth neighbours that were found, and no metric.
     """
     from truerank.cli import outputs
     from truerank.cli.inputs import lost, read_files, scored
@@ -321,7 +349,8 @@ def lists(
         },
     )
     pictures = prepare_report(report, None, options)
-    prepared, chosen = read_files(options)
+    with progress_bar("reading"):
+        prepared, chosen = read_files(options)
     if options["embeddings"] is not None:
         with progress_bar("ranking") as progress:
             loss = lost(prepared, chosen, options, progress)
@@ -336,7 +365,8 @@ def lists(
             outputs.write_form(output, form, forms | {"json": loss.to_json})
         outputs.print_form(form, forms)
         return
-    result = scored(prepared, chosen, options)
+    with progress_bar("scoring the lists"):
+        result = scored(prepared, chosen, options)
     parts = None if by is None else Parts.of_result(result, by, worst or WORST)
     if per_query is not None:
         outputs.write_per_query(result, prepared.names, per_query)
@@ -380,33 +410,36 @@ VERIFY_EXAMPLES = examples(
 )
 
 
-@click.command(epilog=VERIFY_EXAMPLES, short_help="Score a list of trials.")
+@click.command(cls=Command, epilog=VERIFY_EXAMPLES, short_help="Score a list of trials.")
 @click.argument("scores_or_embeddings", required=False, type=PATH)
 @click.option(
     "--pairs",
     type=PATH,
-    help="The trials; not needed if the file of scores has a column target.",
+    help="File of the trials. Not needed if the file of scores has a column target.",
 )
 @click.option(
     "--layout",
     type=click.Choice(("auto", "lfw", "voxceleb", "ijb", "kaldi", "wespeaker", "csv")),
     default="auto",
     show_default=True,
-    help="Format of the trials; csv has the columns left, right, same, and maybe score, "
+    help="Format of the trials; csv has the columns left, right and same, and optionally score, "
     "left_label and right_label.",
 )
-@click.option("--ids", type=PATH, help="File with a column id.")
+@click.option("--ids", type=PATH, help="File with a column id for the rows of the embeddings.")
 @click.option(
     "--labels",
     type=PATH,
-    help="File with the columns id and label: the person of each id, for the intervals.",
+    help="File with the columns id and label, the person of each id, for the intervals.",
 )
 @click.option(
     "--distance",
     type=DistanceName(lambda catalogue: catalogue.names()),
-    help="As in evaluate; for scores similarity (default) or precomputed.",
+    help="Distance between embeddings, as in evaluate; for scores similarity (the default) or "
+    "precomputed.",
 )
-@metrics_option("Such as eer,tar@far=0.001, or all.")
+@metrics_option(
+    "Metrics such as eer,tar@far=0.001, separated by commas or spaces, or all; may be repeated."
+)
 @confidence_option
 @format_option()
 @output_option()
@@ -424,13 +457,13 @@ def verify(
     output: Path | None,
     report: Path | None,
 ) -> None:
-    """Score a list of trials by SCORES_OR_EMBEDDINGS (nothing if the list has scores).
+    """Score a list of trials by SCORES_OR_EMBEDDINGS (left out if the list has scores).
 
     A one-dimensional array or a text file with one number per line holds scores, one for each trial
     in its order; a text file with lines "enrol test score" is joined to the trials by the pair, and
     one with "enrol test score target" needs no --pairs. A matrix holds embeddings, whose ids are in
-    the same file or in --ids. An id that is a path is also found by its file's name, so that what
-    truerank embed makes of LFW's folders fits its pairs.txt:
+    the same file or in --ids. An id that is a path is also found by its file name, so that the
+    output of truerank embed for the folders of LFW fits its pairs.txt:
 
     \b
         truerank embed best.pt lfw -o lfw.npz
@@ -446,16 +479,17 @@ def verify(
         raise InputError("the trials are missing: pass --pairs FILE.")
     outputs.check_targets({"-o": output, "--report": report}, (values, pairs, ids, labels))
     pictures = prepare_report(report, None, {})
-    result = verification.verify(
-        values,
-        pairs,
-        inputs.chosen_metrics(metrics),
-        ids=None if ids is None else inputs.read_ids(ids),
-        labels=labels,
-        layout=layout,
-        distance=distance,
-        confidence=confidence,
-    )
+    with progress_bar("scoring the trials"):
+        result = verification.verify(
+            values,
+            pairs,
+            inputs.chosen_metrics(metrics),
+            ids=None if ids is None else inputs.read_ids(ids),
+            labels=labels,
+            layout=layout,
+            distance=distance,
+            confidence=confidence,
+        )
     if report is not None:
         write_report(result, report, named, pictures)
     outputs.deliver(result, form, output)
@@ -465,15 +499,15 @@ def verify(
 
 
 METRICS_EXAMPLES = examples(
-    "metrics", "metrics verification", "metrics map@r", "metrics --format json"
+    "metrics map@r", "metrics verification", "metrics", "metrics --format json"
 )
 
 
-@click.command(epilog=METRICS_EXAMPLES, short_help="List metrics, or explain one.")
+@click.command(cls=Command, epilog=METRICS_EXAMPLES, short_help="List metrics, or describe one.")
 @click.argument("name", required=False, type=MetricName())
 @format_option(("table", "json", "csv", "markdown"))
 def metrics(name: str | None, form: str) -> None:
-    """List the metrics, those of a family, or describe the one called NAME.
+    """List all metrics or those of a family, or describe the metric NAME.
 
     NAME is a metric or an alias of one, with or without parameters, or a family: ranking,
     hierarchy, verification, openset, gom, consistency or clustering.

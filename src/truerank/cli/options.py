@@ -24,6 +24,61 @@ ENDINGS = {".json": "json", ".csv": "csv", ".md": "markdown", ".tex": "latex", "
 PATH = click.Path(path_type=Path)
 
 
+# How the help of a command shows its options: under headings where there are many.
+
+
+HEADINGS = {
+    "Input": "labels named gallery gallery_labels levels taxonomy relevance ids groups gallery_ids "
+    "gallery_groups pairs layout train apply_embeddings apply_labels apply_gallery "
+    "apply_gallery_labels apply_ids apply_groups apply_gallery_ids apply_gallery_groups "
+    "apply_pairs further scores ignore_scores named_by gallery_size embeddings stored "
+    "stored_queries exact_neighbors runs",
+    "Task": "task_file distance stored_distance junk_label unlabelled unmated queries every k far "
+    "frr dims dtypes margin public_share final choose",
+    "Metrics": "metrics metric average by worst by_class adjusted settle gallery_sizes extrapolate "
+    "confidence no_intervals units seed",
+    "Output": "form output per_query report images card full log names cells",
+    "Compute": "device threads cluster checkpoint resume",
+}
+"""The options under each heading, by the names of their parameters."""
+MANY = 10
+"""From this number of options on, a help text has headings."""
+METAVARS = {"path": "FILE", "integer": "N", "float": "X"}
+"""What stands for a value in a help text, by the first word of its type."""
+
+
+class Command(click.Command):
+    """A command that names values alike and shows many options under headings."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        for one in self.params:
+            if isinstance(one, click.Option) and one.metavar is None:
+                one.metavar = METAVARS.get(one.type.name.split()[0])
+
+    def options_by_heading(self) -> dict[str, list[click.Option]]:
+        """Return the options under each heading; a few options are all under Options."""
+        options = [one for one in self.params if isinstance(one, click.Option)]
+        if len(options) < MANY:
+            return {"Options": options}
+        heading_of = {name: heading for heading in HEADINGS for name in HEADINGS[heading].split()}
+        found: dict[str, list[click.Option]] = {heading: [] for heading in (*HEADINGS, "Options")}
+        for one in options:
+            found[heading_of.get(one.name or "", "Options")].append(one)
+        return {heading: below for heading, below in found.items() if below}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under their headings, and --help below the last of them."""
+        found = self.options_by_heading()
+        help_option = self.get_help_option(ctx)
+        if help_option is not None:
+            found[list(found)[-1]].append(help_option)
+        for heading, options in found.items():
+            records = [one.get_help_record(ctx) for one in options]
+            with formatter.section(heading):
+                formatter.write_dl([record for record in records if record is not None])
+
+
 # Kinds of values that options take: distances and metrics, by names that the shell completes.
 
 
@@ -53,78 +108,106 @@ confidence_option = click.option(
     help="Confidence level of the intervals.",
 )
 threads_option = click.option(
-    "--threads", type=int, help="Number of threads; all cores by default."
+    "--threads", type=int, help="Number of threads. All cores by default."
 )
 device_option = click.option(
     "--device",
     type=click.Choice(("auto", "cpu", "cuda", "reference")),
     default="auto",
     show_default=True,
-    help="Where to compute; reference is plain numpy.",
+    help="Device to compute on; reference is a plain numpy implementation.",
 )
 average_option = click.option(
     "--average",
     type=click.Choice(("query", "class")),
     default="query",
     show_default=True,
-    help="What scores are averaged over.",
+    help="Average scores over queries, or over classes (the mean of the queries of each class).",
 )
 seed_option = click.option(
-    "--seed", type=int, default=0, show_default=True, help="Seed of the intervals."
+    "--seed", type=int, default=0, show_default=True, help="Random seed of the intervals."
 )
 units_option = click.option(
     "--units",
     type=click.Choice(("metric", "finer", "finest")),
     default="metric",
     show_default=True,
-    help="Sampling units of intervals: classes of the level that a metric uses; or, where "
-    "these are too few, those of a finer level, or by the finest label.",
+    help="Sampling units of the intervals: the classes of the level that a metric uses (metric) "
+    "or, where these are too few, the classes of a finer level (finer) or of the finest level "
+    "(finest).",
 )
-no_intervals_option = click.option("--no-intervals", is_flag=True, help="Compute no intervals.")
+no_intervals_option = click.option(
+    "--no-intervals", is_flag=True, help="Compute no confidence intervals."
+)
 adjusted_option = click.option(
-    "--adjusted", is_flag=True, help="Show (score - chance)/(best - chance) as well."
+    "--adjusted",
+    is_flag=True,
+    help="Also show chance-adjusted scores: (score - chance)/(best - chance).",
 )
 per_query_option = click.option(
-    "--per-query", type=PATH, help="Write .csv or .parquet with one row per query."
+    "--per-query", type=PATH, help="Write per-query scores, one row per query (.csv or .parquet)."
 )
 junk_option = click.option(
-    "--junk-label", multiple=True, help="Exclude gallery items of this label."
+    "--junk-label",
+    metavar="LABEL",
+    multiple=True,
+    help="Exclude gallery items with this label; may be repeated.",
 )
 unmated_option = click.option(
     "--unmated",
     type=click.Choice(("report", "zero", "error")),
-    help="Unmated queries are left out and counted (report, the default), count as 0, or are "
-    "refused.",
+    help="Leave unmated queries out and report their number (report, the default), score them as 0 "
+    "(zero), or refuse them (error).",
 )
 unlabelled_option = click.option(
     "--unlabelled",
     type=click.Choice(("error", "distractor")),
-    help="Whether gallery rows without a label are refused (the default) or relevant to no query.",
+    help="Refuse gallery rows without a label (error, the default), or treat them as relevant to "
+    "no query (distractor).",
 )
 WORST = 20
-"""Parts that --by shows unless more are asked for."""
+"""Number of parts that --by shows by default."""
 by_option = click.option(
-    "--by", help="Show parts as well, the worst first: by label, group (camera) or a level."
+    "--by",
+    metavar="COLUMN",
+    help="Also break scores down by label, group (camera) or a level, worst first.",
 )
 worst_option = click.option(
-    "--worst", type=click.IntRange(1), help=f"How many parts --by shows; {WORST} by default."
+    "--worst", type=click.IntRange(1), help=f"Number of parts that --by shows. {WORST} by default."
 )
 report_option = click.option(
-    "--report", type=PAGE, help="Write a report page (.html); -o then holds its data."
+    "--report", type=PAGE, help="Write a report page (.html); the file of -o then holds its data."
+)
+levels_option = click.option(
+    "--levels",
+    metavar="NAME,NAME,...",
+    help="Columns of the labels from coarse to fine, separated by commas.",
+)
+runs_option = click.option(
+    "--runs",
+    metavar="FILE,FILE,...",
+    multiple=True,
+    help="Runs of one model with different seeds: files separated by commas, or a quoted pattern "
+    "such as 'a-*.json'; may be repeated, once per model.",
+)
+names_option = click.option(
+    "--names",
+    metavar="NAME,NAME,...",
+    help="Names of the models, separated by commas: first of RESULTS, then of --runs.",
 )
 relevance_option = click.option(
     "--relevance",
     type=PATH,
-    help="Relevant items of each query, instead of labels: TREC qrels, which go by the ids of "
-    "the rows, or a (queries, gallery) matrix in .npy.",
+    help="Relevant items of each query, instead of labels: TREC qrels, which name rows by their "
+    "ids, or a (queries, gallery) matrix in .npy.",
 )
 
 
-class Labelled(click.Command):
-    """A command whose labels go by name: a second file without one is answered by --labels."""
+class Labelled(Command):
+    """A command that takes labels by --labels alone, and refuses a second file with that advice."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse, and say where the file belongs that nobody asked for."""
+        """Parse, and name --labels where an unexpected argument is a file."""
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
@@ -135,25 +218,27 @@ class Labelled(click.Command):
 
 
 def examples(*commands: str) -> str:
-    """The end of a help text: commands as one would type them, no line wider than 80 columns."""
+    """Return the end of a help text: commands to type, no line wider than 80 columns."""
     lines = ["\b", "Examples:"]
     for command in commands:
+        glued = re.sub(
+            r"( -\S+) (?=[^-])", "\\1\0", command
+        )  # an option and its value stay together
         parts = textwrap.wrap(
-            f"truerank {command}", 72, break_long_words=False, break_on_hyphens=False
+            f"truerank {glued}", 72, break_long_words=False, break_on_hyphens=False
         )
-        lines += " \\\n      ".join(parts).split("\n")
+        lines += " \\\n      ".join(parts).replace("\0", " ").split("\n")
     return "\n".join(line if line in lines[:2] else f"  {line}" for line in lines)
 
 
 def label_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options of every command that reads files of labels."""
-    levels = click.option(
-        "--levels", help="Label columns from coarse to fine, separated by commas."
-    )
     taxonomy = click.option(
-        "--taxonomy", type=PATH, help="CSV file with the columns child and parent."
+        "--taxonomy",
+        type=PATH,
+        help="Taxonomy of the labels: a CSV file with the columns child and parent.",
     )
-    return levels(taxonomy(command))
+    return levels_option(taxonomy(command))
 
 
 def id_options(of: str, start: str = "--") -> Decorator:
@@ -163,7 +248,7 @@ def id_options(of: str, start: str = "--") -> Decorator:
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         for side, whose in (("gallery-", "gallery"), ("", of)):
             for name, column in (("groups", "group (or camera)"), ("ids", "id")):
-                help = f"File with a column {column}, for the {whose}{where}."
+                help = f"File with a column {column} for the {whose}{where}."
                 command = click.option(f"{start}{side}{name}", type=PATH, help=help)(command)
         return command
 
@@ -184,7 +269,7 @@ def task_options(command: Callable[..., Any]) -> Callable[..., Any]:
         relevance_option,
         label_options,
         click.option("--gallery-labels", type=PATH, help="Labels of the gallery."),
-        click.option("--gallery", type=PATH, help="Embeddings to search in."),
+        click.option("--gallery", type=PATH, help="Embeddings of a separate gallery to search in."),
         click.option("--labels", type=PATH, help="Labels of the rows."),
     ):
         command = part(command)
@@ -199,7 +284,7 @@ def long_run_options(resumed: str) -> Decorator:
         type=click.IntRange(min=1),
         default=1,
         show_default=True,
-        help="Number of trainings at a time, each in a separate process.",
+        help="Number of trainings that run at the same time, each in a separate process.",
     )
     time_limit = click.option(
         "--time-limit",
@@ -216,9 +301,9 @@ def distance_option(
     told: bool = False,
     default: str | None = "cosine",
 ) -> Decorator:
-    """--distance, one of those that `listing` takes from the catalogue of distances.
+    """Define --distance, one of those that `listing` takes from the catalogue of distances.
 
-    Its help lists them, with what each is if that is to be told.
+    Its help lists them, with a description of each if `told`.
     """
     return click.option(
         "--distance",
@@ -231,30 +316,30 @@ def distance_option(
 
 
 def metrics_option(help: str) -> Decorator:
-    """--metrics, which becomes a single text however often it is given."""
+    """Define --metrics, which may be repeated and becomes a single text."""
     return click.option(
         "-m", "--metrics", type=MetricName(), multiple=True, callback=_joined, help=help
     )
 
 
 def format_option(forms: Sequence[str] = FORMATS) -> Decorator:
-    """--format, a table unless another of `forms` is asked for."""
+    """Define --format, a table by default."""
     return click.option(
         "--format",
         "form",
         default="table",
         type=click.Choice(forms),
         show_default=True,
-        help="Form of the printed output.",
+        help="Format of the printed output.",
     )
 
 
 def output_option(forms: Sequence[str] = FORMATS) -> Decorator:
-    """--output, a file beside what is printed."""
+    """Define --output, a file that is written in addition to what is printed."""
     endings = [ending for ending, form in ENDINGS.items() if form in forms]
     help = (
-        f"Write the result to a file as well: {either(endings)} by the ending; without one in the "
-        "form of --format, JSON for a table."
+        f"Also write the result to a file, in the format of its ending: {either(endings)}. Without "
+        "an ending, in the format of --format, and JSON for a table."
     )
     return click.option("-o", "--output", type=Written(*endings), help=help)
 
@@ -332,7 +417,7 @@ class DistanceOption(click.Option):
         names = self._kind.names()
         if self._told:
             names = [f"{name} ({catalogue.find(name).help})" for name in names]
-        self.help = f"{either(names)}."
+        self.help = f"Distance: {either(names)}."
         return super().get_help_record(ctx)
 
 

@@ -6,7 +6,7 @@ import csv
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,37 @@ def checkpointed(
         raise KeyboardInterrupt(f"pass --resume to continue from {path}") from stop
 
 
+def announce(path: Path) -> None:
+    """Name a file or folder that was written, with its size, on stderr when the command ends.
+
+    What is printed on stdout stays a result and nothing else.
+    """
+    context = click.get_current_context()
+    written: list[Path] = context.meta.setdefault("files written", [])
+    if not written:
+        context.call_on_close(lambda: _name_written(written))
+    written.append(path)
+
+
+def _name_written(paths: list[Path]) -> None:
+    """Print a line per path, such as 'Wrote page.html (1.8 MB)'."""
+    for path in paths:
+        with suppress(OSError):
+            files = [one for one in path.rglob("*") if one.is_file()] if path.is_dir() else [path]
+            held = f"{text.count(len(files), 'file')}, " if path.is_dir() else ""
+            size = _in_units(sum(one.stat().st_size for one in files))
+            click.echo(f"Wrote {text.visible(str(path))} ({held}{size})", err=True)
+
+
+def _in_units(size: float) -> str:
+    """A number of bytes as people read it, such as '1.8 MB'."""
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit != "MB" else f"{size:.1f} MB"
+        size /= 1000
+    return f"{size:.1f} GB"
+
+
 def write_per_query(result: Result, names: list[Any] | None, path: Path) -> None:
     """One row per query: who it is, what it found first, and the bounds of every metric."""
     columns: dict[str, list[Any]] = {}
@@ -98,6 +129,7 @@ def write_per_query(result: Result, names: list[Any] | None, path: Path) -> None
             writer = csv.writer(file)
             for row in (columns, *zip(*columns.values(), strict=True)):
                 writer.writerow(map(escape_csv, row))
+        announce(path)
         return
     try:
         import pyarrow
@@ -107,6 +139,7 @@ def write_per_query(result: Result, names: list[Any] | None, path: Path) -> None
     whole = {_whole(name): list(map(_whole, values)) for name, values in columns.items()}
     with atomic_path(path) as partial:
         parquet.write_table(pyarrow.table(whole), partial)
+    announce(path)
 
 
 def _whole(cell: Any) -> Any:
@@ -167,8 +200,9 @@ def print_form(form: str, forms: Forms) -> None:
 
 def write_form(path: Path, form: str, forms: Forms) -> None:
     """Write what the file's ending names, otherwise what is printed, with JSON for a table."""
-    text = forms[written_form(path, form)]()
-    write_text(path, text if text.endswith("\n") else f"{text}\n")
+    content = forms[written_form(path, form)]()
+    write_text(path, content if content.endswith("\n") else f"{content}\n")
+    announce(path)
 
 
 def written_form(path: Path | None, form: str) -> str:

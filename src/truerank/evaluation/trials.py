@@ -75,8 +75,8 @@ def verify(
         id that is a path is also found by its file's name: Ann/Ann_0001.jpg by Ann_0001. Not needed
         where the file of scores is a list of trials itself, as WeSpeaker's is.
     metrics : strings, optional
-        Of the verification family, and accuracy. By default auc, eer, min_dcf, tar@far=0.01 and
-        tar@far=0.001, and accuracy if the trials have folds.
+        Of the verification family, and accuracy; "all" for each of them once. By default auc, eer,
+        min_dcf, tar@far=0.01 and tar@far=0.001, and accuracy if the trials have folds.
     ids : (N,), optional
         Whose embedding each row is; with scores, whose label each of `labels` is.
     labels : (N,), or {id: label}, or a path of a file with the columns id and label, optional
@@ -226,8 +226,9 @@ def _names() -> list[str]:
 
 
 def _all(metrics: Iterable[str] | str) -> Iterable[str] | str:
+    """Replace "all" by every metric of a list of trials, once, at its first example."""
     if isinstance(metrics, str) and metrics == "all":
-        return [text for name in _names() for text in definitions.entry(name).examples]
+        return [definitions.entry(name).examples[0] for name in _names()]
     return metrics
 
 
