@@ -27,7 +27,20 @@ FROM_THE_ROOT = {
 REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "api-scoring.md": (
         "API: scoring",
-        "Score embeddings, returned lists, an index, or trials.",
+        """Functions that score embeddings, returned lists, an index or trials, and what they
+return. For an overview of arguments and results read [inputs](inputs.md) and [results
+and export](outputs.md); for a choice of metrics, [which metric answers my
+question?](../concepts/which-metric.md)
+
+```python
+import truerank
+
+labels = ["a", "a", "b", "b"]
+rows = [[0.0, 1.0], [0.0, 2.0], [1.0, 0.0], [2.0, 0.0]]
+result = truerank.evaluate(rows, labels, metrics=["map@r", "hit@1"])
+print(result["map@r"].value)
+#> 1.0
+```""",
         (
             *("evaluate", "evaluate_lists", "index_loss", "IndexLoss", "verify"),
             *("Result", "Score", "Taxonomy", "InputError", "ExactnessError", "TruerankWarning"),
@@ -35,7 +48,25 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "api-analysis.md": (
         "API: results, models and data",
-        "Plot, report and compare results; choose thresholds; check data; run competitions.",
+        """Functions that compare results, choose thresholds, check data, plot, report and run
+competitions. The guides show them at work: [looking at
+results](../guides/looking-at-results.md), [checking data for
+errors](../guides/audit.md), [faces and speakers](../guides/faces-and-speakers.md),
+[running a competition](../guides/competition.md).
+
+```python
+import numpy as np
+import truerank
+
+rng = np.random.default_rng(0)
+labels = np.repeat(np.arange(40), 4)
+rows, noise = rng.normal(size=(40, 8))[labels], rng.normal(size=(160, 8))
+one = truerank.evaluate(rows + 0.5 * noise, labels, metrics="map@r")
+two = truerank.evaluate(rows + noise, labels, metrics="map@r")
+found = truerank.compare(one, two, names=["one", "two"])
+print(found.differences[0].adjusted_p < 0.05)
+#> True
+```""",
         (
             *("plot", "neighbors", "Neighbors", "compare", "Comparison", "choose_threshold"),
             *("threshold_card", "ThresholdCard", "audit", "Audit", "compression_sweep"),
@@ -45,16 +76,38 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "api-training.md": (
         "API: losses, training and benchmarks",
-        "Train an embedding, compare losses, read the field's data sets.",
+        """Losses by name, a trainer, fair comparisons of losses, and readers of common data sets.
+See also [losses](losses.md), [training options](training.md), [the benchmark
+protocol](../concepts/protocol.md) and [data sets](data-sets.md).
+
+```python
+import torch
+import truerank
+
+loss = truerank.losses.get("multi_similarity")
+embeddings = torch.randn(8, 16, requires_grad=True)
+loss(embeddings, torch.tensor([0, 0, 1, 1, 2, 2, 3, 3])).backward()
+```""",
         ("losses", "training", "benchmark", "datasets"),
     ),
     "api-extending.md": (
         "API: metrics, other tools and the engine",
-        "Use metrics as values, replace another tool's evaluator, build on the counts.",
+        """For authors of evaluation code: metrics as values, replacements for other tools'
+evaluators, checks of a metric function, and passes over all pairs. See also
+[metrics](metrics.md), [coming from other tools](../guides/coming-from-other-tools.md),
+[conformance](conformance.md) and [how it works inside](architecture.md).
+
+```python
+from truerank import metrics
+
+metric = metrics.parse("mean_average_precision_at_r")
+print(metric, metric.name, metric.cut)
+#> map@r map r
+```""",
         ("metrics", "compat", "conformance", "engine"),
     ),
 }
-"""Pages of the reference: a title, a sentence, and public names or whole modules."""
+"""Pages of the reference: a title, an introduction, and public names or whole modules."""
 MORE = {
     "neighbors": (
         "truerank.result.ranked_rows.NeighborList",
@@ -92,17 +145,49 @@ def generated() -> set[str]:
 
 
 def reference(page: str) -> str:
-    """A page that has the docstrings of some names put in."""
-    title, sentence, names = REFERENCE[page]
-    blocks = [f"# {title}", sentence]
+    """A page that has the docstrings of some names put in, behind a table of these names."""
+    title, introduction, names = REFERENCE[page]
+    paths = []
     for name in names:
         if name[0].islower() and (SOURCE / name / "__init__.py").is_file():
             offered = listed(SOURCE / name / "__init__.py")
-            blocks += [f"::: truerank.{name}.{one}" for one in offered if not one.isupper()]
+            paths += [f"truerank.{name}.{one}" for one in offered if not one.isupper()]
         else:
-            blocks.append(f"::: truerank.{name}")
-            blocks += [f"::: {other}" for other in MORE.get(name, ())]
+            paths += [f"truerank.{name}", *MORE.get(name, ())]
+    rows = [f"| [`{shown(path)}`](#{path}) | {summary(path)} |" for path in paths]
+    table = "\n".join(["| name | summary |", "| --- | --- |", *rows])
+    blocks = [f"# {title}", introduction, table, *(f"::: {path}" for path in paths)]
     return "\n\n".join(blocks) + "\n"
+
+
+def shown(path: str) -> str:
+    """A public name without the package; of a class that no package lists, the name alone."""
+    parts = path.split(".")
+    return parts[-1] if len(parts) > 3 else ".".join(parts[1:])
+
+
+def summary(path: str) -> str:
+    """The first line of the docstring of a public name, read without importing it."""
+    module, _, name = path.rpartition(".")
+    file = SOURCE.parent.joinpath(*module.split("."))
+    file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            bases = [*getattr(node, "bases", ()), None]
+            if ast.get_docstring(node) is None and isinstance(bases[0], ast.Name):
+                return summary(f"{module}.{bases[0].id}")
+            return (ast.get_docstring(node) or "").partition("\n")[0]
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            for alias in node.names:
+                if name in (alias.name, alias.asname):
+                    below = SOURCE.parent.joinpath(*f"{node.module}.{alias.name}".split("."))
+                    if below.is_dir() or below.with_suffix(".py").is_file():
+                        file = below / "__init__.py" if below.is_dir() else below.with_suffix(".py")
+                        found = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+                        return (found or "").partition("\n")[0]
+                    return summary(f"{node.module}.{alias.name}")
+    return ""
 
 
 def listed(module: Path) -> list[str]:

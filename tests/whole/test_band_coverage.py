@@ -11,7 +11,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "simulate_bands.py"
 SIMULATIONS = 120
-"""docs/concepts/statistics.md has 500 of each, of another seed."""
+"""docs/results/interval-methods.md has 500 of each, of another seed."""
 
 
 def load() -> ModuleType:

@@ -15,7 +15,7 @@ import truerank
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 SIMULATIONS = 400
-"""docs/concepts/statistics.md has 1,000 of each; these are the first of them."""
+"""docs/results/interval-methods.md has 1,000 of each; these are the first of them."""
 
 
 def load(name: str) -> ModuleType:

@@ -15,7 +15,7 @@ LONGEST_WORD, LONGEST_MESSAGE = 300, 2000
 
 
 class InputError(ValueError):
-    """The caller handed over something that cannot be evaluated; the message is one line.
+    """Input that cannot be evaluated; the message says in one line what to change.
 
     Parts of the input that the message repeats are cut where they are long.
     """
@@ -53,7 +53,7 @@ class OwnCodeError(InputError):
 
 
 class ExactnessError(RuntimeError):
-    """This machine's arithmetic did not give the exact result that truerank relies on."""
+    """This machine's arithmetic is not exact where truerank relies on it."""
 
     __module__ = "truerank"
 
@@ -63,7 +63,7 @@ class ClusterError(RuntimeError):
 
 
 class TruerankWarning(UserWarning):
-    """The evaluation goes on, but the user should read this before trusting the numbers."""
+    """A warning to read before you trust the numbers; the evaluation continues."""
 
     __module__ = "truerank"
 

@@ -339,7 +339,7 @@ EXAMPLES = 5
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that smells."""
+    """One possible problem of the data."""
 
     name: str
     severity: str
@@ -387,7 +387,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Audit:
-    """All findings, the worst first; it prints as a list."""
+    """All findings, the worst first; prints as a list."""
 
     findings: list[Finding]
     facts: dict[str, Any]

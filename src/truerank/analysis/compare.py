@@ -44,7 +44,7 @@ def compare(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
-    """Which of several models is better, and how sure that is.
+    """Compare models on one task by paired tests.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ def compression_sweep(
     units: str = "metric",
     progress: Callable[[int, int], None] | bool | None = None,
 ) -> CompressionSweep:
-    """The smallest copy of embeddings that is not worse than the original.
+    """Find the smallest copy of embeddings that is not worse than the original.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ OF_SIGNS = "hamming"
 
 @dataclass(frozen=True)
 class Copy:
-    """How vectors are kept: their first dimensions, and what a component is."""
+    """How vectors are stored: the number of dimensions, and the type of a component."""
 
     dims: int
     dtype: str
@@ -397,7 +397,7 @@ def _in_int8(sides: Sequence[Array]) -> list[Array]:
 
 @dataclass(frozen=True)
 class Kept:
-    """A copy, its scores, and how far it is from the original."""
+    """A copy, its scores, and their differences from the original's."""
 
     copy: Copy
     scores: dict[str, float]

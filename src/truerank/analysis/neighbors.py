@@ -66,7 +66,7 @@ def neighbors(
     threads: int | None = None,
     progress: Callable[[int, int], None] | bool | None = None,
 ) -> Neighbors:
-    """The nearest items of some queries, and the ranks of all their relevant items.
+    """Return the nearest items of some queries, and the ranks of all their relevant items.
 
     Distances are those that `evaluate` ranks by, so what is listed is what was scored; a query
     costs a single row of distances.
@@ -295,7 +295,7 @@ def exact_neighbors(
     progress: Callable[[int, int], None] | bool | None = None,
     cluster: str | None = None,
 ) -> ExactNeighbors:
-    """The exact k nearest gallery rows of each query, with their ties.
+    """Compute the exact k nearest gallery rows of each query, with their ties.
 
     Parameters
     ----------

@@ -452,7 +452,7 @@ WORST = 5
 
 @dataclass(frozen=True)
 class ClassRates:
-    """One class at the threshold: its share of positives missed and of negatives let in.
+    """One class at the threshold: shares of positives rejected and of negatives accepted.
 
     In a search a class has either: its queries have mates in the gallery, or they have none.
     """
@@ -478,7 +478,7 @@ def pair_rates(
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """A threshold with what it leads to."""
+    """A threshold and its error rates."""
 
     threshold: float
     """The distance of the last accepted pair, in the distance's own unit."""

@@ -87,7 +87,7 @@ def choose_threshold(
     device: str = "auto",
     threads: int | None = None,
 ) -> OperatingPoint:
-    """Choose a threshold for a rate of errors on one set, and judge it on another.
+    """Choose a threshold for an error rate on one set, and evaluate it on another.
 
     Parameters
     ----------

@@ -286,7 +286,7 @@ class BenchmarkConfig(Section):
 
 
 def read(path: str | os.PathLike[str]) -> BenchmarkConfig:
-    """Read a YAML file; the files that it names are found beside it."""
+    """Read a YAML configuration; paths in it are relative to its folder."""
     given = read_yaml(path)
     if isinstance(given, Mapping):
         beside = Path(path).absolute().parent

@@ -287,7 +287,7 @@ def join(
     *,
     config: BenchmarkConfig | str | os.PathLike[str] | None = None,
 ) -> dict[str, tuple[int, str]]:
-    """Take over what other folders have of the benchmark in a folder, and this one has not.
+    """Copy finished trainings of a benchmark from other folders.
 
     A method is taken as a whole, with its search and its reruns, from the folder that has trained
     most of it; with it goes the method that it has to keep up with. All folders have one

@@ -72,7 +72,7 @@ def run(
     gpu_share: float = 1.0,
     only: Collection[str] | None = None,
 ) -> Table | None:
-    """Run a benchmark, or go on with one.
+    """Run or resume a benchmark.
 
     Parameters
     ----------
@@ -310,7 +310,7 @@ def describe_plan(
     config: BenchmarkConfig | Mapping[str, Any] | str | os.PathLike[str],
     data: Dataset | None = None,
 ) -> str:
-    """Say what a benchmark would do, and try its losses.
+    """Describe what a benchmark would do, and try its losses on noise.
 
     Each loss is built with the parameters that its search starts from, in a worker as in training,
     and is given one batch of noise with the labels of a real one.
@@ -368,7 +368,7 @@ LOG_SECONDS = 30.0
 
 
 class Display:
-    """Method, trial, fold, best so far and the time left, by default on stderr."""
+    """Progress of a benchmark: method, trial, fold, best score and time left."""
 
     def __init__(self, stream: IO[str] | None = None, *, quiet: bool = False) -> None:
         self.stream = sys.stderr if stream is None else stream

@@ -49,7 +49,7 @@ class _NotOfferedError(InputError, NotImplementedError):
 
 
 class AccuracyCalculator:
-    """The shape of pytorch-metric-learning's class of this name (version 2.9).
+    """Replace pytorch-metric-learning's AccuracyCalculator (version 2.9).
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ NO_ID = torch.iinfo(torch.int64).min
 
 
 class RetrievalMetric(Metric):
-    """Exact retrieval scores of everything that was seen, each sample once.
+    """A torchmetrics metric: exact retrieval scores of all samples, each counted once.
 
     Samples are identified by their ids, which only several processes need: their samplers repeat
     samples to fill the last batches.

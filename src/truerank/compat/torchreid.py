@@ -24,7 +24,7 @@ def evaluate_rank(
     use_metric_cuhk03: bool = False,
     use_cython: bool = True,
 ) -> tuple[npt.NDArray[np.float64], float]:
-    """torchreid's evaluate_rank: the CMC curve up to max_rank, and mAP.
+    """Replace torchreid's evaluate_rank: return the CMC curve up to max_rank, and mAP.
 
     Gallery items with the query's identity and camera are junk; queries without another relevant
     item do not count. `use_cython` chooses between two speeds in the original and changes no value

@@ -83,7 +83,7 @@ def _letter(number: int) -> str:
 
 @dataclass(frozen=True)
 class Board:
-    """Participants as they stand, as a table, a page, Markdown or JSON."""
+    """The standings of participants, as a table, a page, Markdown or JSON."""
 
     rows: list[Row]
     rules: dict[str, Any]

@@ -71,7 +71,7 @@ def leaderboard(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Board:
-    """Open submissions and show where they stand, as coarsely as the noise is.
+    """Score submissions and return the leaderboard, as coarse as the noise.
 
     Parameters
     ----------

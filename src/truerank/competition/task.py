@@ -359,7 +359,7 @@ def _headline(score: Score, higher_is_better: bool) -> Score:
 
 @dataclass(frozen=True)
 class PublicTask:
-    """What participants may know of a task: its ids, how many rows, and the commitment."""
+    """The public part of a task: ids, number of rows and commitment."""
 
     rows: int
     """Rows of a submission."""

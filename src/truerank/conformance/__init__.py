@@ -41,7 +41,7 @@ def check(
     allow: Iterable[str] = (),
     name: str | None = None,
 ) -> Conformance:
-    """Which conventions a metric function follows, and whether they are truerank's.
+    """Find the conventions of a metric function, and whether they are truerank's.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def check(
 def assert_conforms(
     function: Callable[..., Any], like: str = "map@r", call: str = "embeddings", **options: Any
 ) -> None:
-    """For tests: an AssertionError with the verdict and its smallest cases if it does not conform.
+    """Raise an AssertionError with the findings and smallest cases if a function does not conform.
 
     Takes what `check` takes.
 

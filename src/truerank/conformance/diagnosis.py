@@ -359,7 +359,7 @@ def _is_swapped(function: Callable[..., Any], call: str) -> bool:
 
 
 def load(text: str) -> Callable[..., Any]:
-    """The function that 'package.module:function' or 'file.py:function' names."""
+    """Load the function that 'package.module:function' or 'file.py:function' names."""
     module_name, _, name = text.rpartition(":") if isinstance(text, str) else ("", "", "")
     if not module_name or not name:
         raise InputError(
@@ -408,7 +408,7 @@ def _module(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Conformance:
-    """Whether a function computes what it is said to, by which conventions, and what shows it."""
+    """The conventions of a metric function, its findings and the cases that show them."""
 
     function: str
     metric: Metric

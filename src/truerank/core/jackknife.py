@@ -51,7 +51,7 @@ the user's, an interval's width would be a matter of luck, and models would not 
 
 @dataclass(frozen=True)
 class GalleryFolds:
-    """The gallery cut into folds, in one or more ways at once; the ways' columns are distinct."""
+    """The gallery divided into jackknife groups, in one or more ways at once."""
 
     item: npt.NDArray[np.int16]
     """(items, ways): the column of each item's fold in each way."""

@@ -229,7 +229,7 @@ def in_order() -> list[Definition]:
 
 
 def names() -> list[str]:
-    """The registered metric names."""
+    """Return the names of all metrics."""
     return [entry.name for entry in in_order()]
 
 

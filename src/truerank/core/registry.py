@@ -75,7 +75,7 @@ def warnings_about(scores: Iterable[Any]) -> list[str]:
 
 
 def parse(text: str) -> Metric:
-    """A metric from its string.
+    """Parse a metric from its string.
 
     Examples
     --------

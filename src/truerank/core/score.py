@@ -128,7 +128,7 @@ class LevelsPerQuery(PerQuery):
 
 @dataclass(frozen=True)
 class Score:
-    """One metric's result. Where scores tie it is a triple, and `value` the pessimistic end."""
+    """One metric's score: with ties three values, of which `value` is the lower bound."""
 
     metric: str
     value: float

@@ -255,7 +255,7 @@ class OpenGroups(TieGroups):
 
 @dataclass(frozen=True)
 class SplitGroups:
-    """Tie groups of some queries, and what each fold of the gallery contributes to them.
+    """Tie groups of some queries, with the contribution of each jackknife group.
 
     counts[0, g] are the items strictly between group g and the one before it, counts[1, g] those
     in it, counts[1 + i, g] those in it that are relevant with grade i: one column for each fold.
@@ -347,7 +347,7 @@ class SplitGroups:
 
 @dataclass(frozen=True)
 class Block:
-    """What a pass yields: some queries, their tie groups, and split ones if any were asked for."""
+    """Some queries of a pass with their tie groups, split by fold if asked for."""
 
     rows: Integers
     groups: Any

@@ -35,7 +35,7 @@ NUMBERED = re.compile(r"(.*/)?(-?[0-9]{1,18})")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """N images and what is known about each.
+    """Images with labels, ids, groups and splits.
 
     Attributes
     ----------

@@ -234,7 +234,7 @@ ENTRIES: dict[str, DatasetEntry] = {entry.name: entry for entry in _ALL}
 
 
 def names() -> tuple[str, ...]:
-    """The data sets that can be read.
+    """Return the names of the data sets that can be read.
 
     Examples
     --------

@@ -20,7 +20,7 @@ _MODELS = ("efficientnet", "pixels")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Emoji:
-    """The emoji data set; every array has one row for each of the N drawings.
+    """The emoji data set; every array has one row per drawing.
 
     Attributes
     ----------

@@ -137,7 +137,7 @@ def prepare(view: View, space: Space, device: str, pool: ThreadPoolExecutor) -> 
 def keeps_observed(
     view: View, space: Space, observers: Sequence[Observer], *, device: str, split: bool
 ) -> bool:
-    """Whether a checkpoint holds what these observers have seen of a pass that is under way."""
+    """Return whether a checkpoint holds the state of these reducers."""
     if space.cluster is not None or resolve_device(device) != "cpu":
         return False
     together, limits = Observers(observers), current_settings()
@@ -152,7 +152,7 @@ def sweep(
     device: str = "auto",
     threads: int | None = None,
 ) -> None:
-    """Let the observers see all pairs, without tie groups."""
+    """Pass all pairs to the reducers, without tie groups."""
     request = PassRequest(
         view,
         space,

@@ -531,12 +531,12 @@ def tiles(gallery: int, limits: Settings) -> list[tuple[int, int]]:
 
 
 def rounding_device() -> str:
-    """The device on which rows are rounded where GPUs count."""
+    """Return the device on which rows are rounded where GPUs count."""
     return front.FIRST
 
 
 def resolve_device(device: str, pairs: int = 0) -> str:
-    """The engine that will run: "cpu" (compiled), "cuda" or "reference" (pure numpy).
+    """Return the engine that will run: "cpu" (compiled), "cuda" or "reference" (pure numpy).
 
     "auto" looks for a GPU, which imports torch, only for as many pairs as make it worth the while.
     """

@@ -91,7 +91,7 @@ def index_loss(
     threads: int | None = None,
     progress: Callable[[int, int], None] | bool | None = None,
 ) -> IndexLoss:
-    """What an index loses of each metric: by quantisation, by the cut at k, and by its search.
+    """Measure what an index loses of each metric: by quantisation, the cut at k and its search.
 
     With M the metric, lower with lower, expected with expected and upper with upper:
     quantisation = M(full vectors) - M(stored vectors), cut = M(stored) - M(stored, cut at k),
@@ -476,7 +476,7 @@ class NeighborRecall:
 
 
 class IndexLoss(Mapping[str, MetricLoss]):
-    """What a deployed index loses, by metric string; prints as a table."""
+    """Losses of a deployed index by metric; prints as a table."""
 
     def __init__(
         self,

@@ -56,7 +56,7 @@ def evaluate_lists(
     units: str = "metric",
     threads: int | None = None,
 ) -> Result:
-    """Score what a search returned, with bounds for what it did not return.
+    """Score the lists that a search returned, with bounds for what it did not return.
 
     Items that a query could have found and that are not in its list may follow in any order: lower
     has the missing relevant items last, upper has them next, expected has them anywhere behind

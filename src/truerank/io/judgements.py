@@ -165,7 +165,7 @@ def read_taxonomy(path: str | os.PathLike[str]) -> dict[str, str]:
 
 
 class Taxonomy:
-    """A forest by the parent of each node.
+    """A hierarchy of labels, given by the parent of each node.
 
     Examples
     --------

@@ -60,7 +60,7 @@ def shard(
     rows: int | None = None,
     base: str | None = None,
 ) -> Path:
-    """Write embeddings as shards, with a manifest that `evaluate` takes in a file's place.
+    """Write embeddings as shards, with a manifest that `evaluate` accepts like a file.
 
     Parameters
     ----------

@@ -116,7 +116,7 @@ _ENTRIES = (
     _classification(
         "proxy_nca",
         "ProxyNCA",
-        what="Nearest-class-mean by softmax, the own proxy left out of the denominator.",
+        what="Softmax over the distances to proxies, without the own proxy in the denominator.",
         formula="mean -log( e^(-t d(x,p_y)) / sum_{z != y} e^(-t d(x,p_z)) ), d the squared "
         "distance of unit vectors, t the scale",
         when="Quick training with few samples of each class; can go below 0.",
@@ -150,7 +150,7 @@ _ENTRIES = (
     _classification(
         "normalized_softmax",
         "normalized softmax",
-        what="Classification by cosine with one proxy a class.",
+        what="Classifies by cosine similarity to one proxy per class.",
         formula="mean -log softmax_y(cos(x, p) / temperature)",
         when="A strong, simple baseline when each class has a few samples.",
         citation="Zhai & Wu, Classification is a Strong Baseline for Deep Metric Learning, BMVC "
@@ -248,10 +248,10 @@ _ENTRIES = (
     _classification(
         "soft_triple",
         "SoftTriple",
-        what="Normalized softmax with several centres a class, which a regulariser merges.",
+        what="Normalized softmax with several centres per class; a regulariser merges them.",
         formula="mean -log softmax_y(la (S - margin [own class])), S = sum_k softmax_k(s_k/gamma) "
         "s_k, + regularizer x mean distance of a class's centres / 2",
-        when="Classes with several looks.",
+        when="Classes with several appearances.",
         citation="Qian et al., SoftTriple Loss: Deep Metric Learning Without Triplet Sampling, "
         "ICCV 2019",
         build="pml:soft_triple",
@@ -295,7 +295,7 @@ _ENTRIES = (
     _embedding(
         "lifted_structure",
         "lifted structure loss",
-        what="Each positive pair against all negatives of both its ends.",
+        what="Compares each positive pair with all negatives of both rows.",
         formula="mean over positive pairs of [log(sum_n e^(m- - d(a,n)) + sum_n e^(m- - d(p,n))) "
         "+ d(a,p) - m+]+^2 / 2",
         when="To compare with the early literature.",
@@ -373,10 +373,10 @@ _ENTRIES = (
     _embedding(
         "smooth_ap",
         "Smooth-AP",
-        what="1 - average precision with each comparison a sigmoid.",
+        what="1 - average precision, with a sigmoid for each comparison.",
         formula="1 - mean_q (1/|P|) sum_{i in P} (1 + sum_{j in P} G) / (1 + sum_j G), "
         "G = sigmoid((s_j - s_i)/t), j != i",
-        when="Retrieval judged by average precision, with large batches.",
+        when="Retrieval measured by average precision, with large batches.",
         citation="Brown et al., Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval, "
         "ECCV 2020",
         build="ranking:SmoothAP",
@@ -390,7 +390,7 @@ _ENTRIES = (
         what="1 - recall at several k, smooth in the ranks and in the cut.",
         formula="1 - mean_q mean_k min(k, sum_{i in P} sigmoid((k - rank_i)/t_cut)) / min(k, |P|), "
         "rank_i = 1 + sum_j sigmoid((s_j - s_i)/t), j != i",
-        when="Retrieval judged by its first few hits, with very large batches.",
+        when="Retrieval measured by its first few hits, with very large batches.",
         citation="Patel, Tolias & Matas, Recall@k Surrogate Loss with Large Batches and Similarity "
         "Mixup, CVPR 2022",
         build="ranking:RecallAtK",
@@ -553,7 +553,7 @@ _ENTRIES = (
     _embedding(
         "smooth_h_ap",
         "H-AP by sigmoids",
-        what="1 - hierarchical average precision with each comparison a sigmoid.",
+        what="1 - hierarchical average precision, with a sigmoid for each comparison.",
         formula="1 - mean_q sum_k (rel(k) + sum_j min(rel(k), rel(j)) G) / (1 + sum_j G) / "
         "sum_k rel(k), G = sigmoid((s_j - s_k)/t), j != k; rel = (l/L)^alpha / |level l|",
         when="To see what HAPPIER's bounds and its clustering add: the baseline of its ablation.",
@@ -570,7 +570,7 @@ _ENTRIES = (
         what="Fine proxies, with a margin for each level against all that do not share it.",
         formula="sum_l mean softplus(LSE_{p not sharing level l} 32 s_p - 32 s_own + 32 m_l), m "
         "fine to coarse .25 .45 (two levels), .25 .35 .45, .15 to .75 (seven)",
-        when="Labels form a tree and every level shall be searched by one embedding.",
+        when="Labels form a tree, and one embedding must serve every level.",
         citation="Sun et al., Dynamic Metric Learning: Towards a Scalable Metric Space to "
         "Accommodate Multiple Semantic Scales, CVPR 2021",
         build="hierarchy:CSL",
@@ -637,7 +637,7 @@ MINERS = {
         ),
         MinerEntry(
             "distance_weighted",
-            "for each positive pair a negative, drawn so that all distances are as likely",
+            "for each positive pair a negative, drawn so that all distances are equally likely",
             "Wu et al., Sampling Matters in Deep Embedding Learning, ICCV 2017",
             "composition:DistanceWeighted",
             {"cutoff": 0.5, "farthest": 1.4},

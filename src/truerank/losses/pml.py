@@ -188,7 +188,7 @@ def normalized_softmax(
     num_classes: int | None = None,
     classes: Iterable[int] | None = None,
 ) -> Borrowed:
-    """Cross-entropy over cosines with one proxy a class."""
+    """Cross-entropy over cosines with one proxy per class."""
     check_number("temperature", temperature, above=0)
     return _with_proxies(
         "normalized_softmax",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SearchRange:
-    """Numbers from low to high, both included; searched in the logarithm, or in whole numbers."""
+    """A range of numbers to search, in the logarithm or in whole numbers if asked for."""
 
     low: float
     high: float
@@ -37,7 +37,7 @@ class SearchRange:
 
 @dataclass(frozen=True)
 class SearchChoice:
-    """A search among some values."""
+    """A list of values to search."""
 
     values: tuple[Any, ...]
 
@@ -96,12 +96,12 @@ class MinerEntry:
 
 
 def names() -> list[str]:
-    """The names of all losses."""
+    """Return the names of all losses."""
     return list(_catalogue().LOSSES)
 
 
 def entry(name: str) -> LossEntry:
-    """What is known about a loss; case, spaces and hyphens do not matter."""
+    """Return what is known about a loss; case, spaces and hyphens do not matter."""
     catalogue = _catalogue()
     key = _canonical(name)
     key = catalogue.ALIASES.get(key, key)
@@ -154,7 +154,7 @@ def get(name: str, **parameters: Any) -> Loss:
 
 
 def miners() -> list[str]:
-    """The names of all miners."""
+    """Return the names of all miners."""
     return list(_catalogue().MINERS)
 
 
@@ -175,13 +175,13 @@ def miner(name: str, **parameters: Any) -> Callable[..., Any]:
 
 
 def sum_over_levels(loss: torch.nn.Module | Sequence[torch.nn.Module]) -> Loss:
-    """Sum a binary loss over every level of (N, L) labels; or one loss for each level."""
+    """Sum a loss, or one loss per level, over the levels of (N, L) labels."""
     summed: Loss = _build("composition:SumOverLevels", {"loss": loss})
     return summed
 
 
 def with_miner(loss: torch.nn.Module, miner: Callable[..., Any]) -> Loss:
-    """A loss over what the miner chooses in each batch."""
+    """Return a loss over the pairs or triplets that a miner chooses."""
     mined: Loss = _build("composition:Mined", {"loss": loss, "miner": miner})
     return mined
 
@@ -223,7 +223,7 @@ _TRUSTED = ContextVar("labels are trusted", default=False)
 
 @contextmanager
 def trusted_labels() -> Iterator[None]:
-    """Within it no loss checks labels: for a loop that has checked all of them once.
+    """Skip the losses' checks of labels, for a loop that has checked all labels once.
 
     A check reads its answer back from the GPU, one batch later, which nothing that is recorded as a
     CUDA graph may do. Whoever enters vouches that each label is one of the loss's classes and, for

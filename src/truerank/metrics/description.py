@@ -31,7 +31,7 @@ _CUTS_IN_WORDS = {
 
 
 def describe(name: str | None = None) -> str:
-    """All metrics by family, those of one family, or everything about the one of this name.
+    """Describe all metrics, those of one family, or one metric in full.
 
     Examples
     --------

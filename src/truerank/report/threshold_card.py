@@ -62,7 +62,7 @@ class CardSection:
 
 @dataclass(frozen=True)
 class ThresholdCard:
-    """Thresholds for some FAR targets, and all that a deployer wants to know of them."""
+    """Thresholds for some FAR targets, with their error rates."""
 
     points: tuple[OperatingPoint, ...]
     growth: tuple[tuple[AtGallerySize, ...], ...]
@@ -234,7 +234,7 @@ def threshold_card(
     threads: int | None = None,
     title: str = "Thresholds",
 ) -> ThresholdCard:
-    """Choose thresholds for some FAR targets, and show what they lead to on one page.
+    """Choose thresholds for some FAR targets, and show their error rates on one page.
 
     Parameters
     ----------

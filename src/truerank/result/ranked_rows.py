@@ -214,7 +214,7 @@ class Items:
 
 @dataclass(frozen=True)
 class NeighborList:
-    """One query: its nearest items, and where all its mates stand."""
+    """One query: its nearest items, and the ranks of all its relevant items."""
 
     query: int
     """Its row number."""
@@ -289,7 +289,7 @@ class NeighborList:
 
 @dataclass(frozen=True)
 class Neighbors:
-    """The rankings of some queries; it prints as a table for each."""
+    """Rankings of some queries; prints one table per query."""
 
     lists: list[NeighborList]
     distance: str

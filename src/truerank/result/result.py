@@ -42,7 +42,7 @@ _TWINS = {"hit@1": "precision@1", "precision@1": "hit@1"}
 
 
 class Result(Galleries, Mapping[str, Score]):
-    """Scores by metric string, with how they came about.
+    """Scores by metric, with the facts of the run.
 
     Any spelling of a metric finds it: `result["cmc@5"]` is `result["hit@5"]`.
     """

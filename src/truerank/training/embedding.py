@@ -106,7 +106,7 @@ def embed_rows(
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
-    """Refuse a path to which embeddings could not be written, before the work is done."""
+    """Check that embeddings can be written to a path."""
     if Path(path).suffix.lower() not in (".npy", ".npz"):
         raise InputError(f"embeddings are written as .npy or .npz. Got {os.fspath(path)!r}.")
     check_writable(path)
@@ -115,7 +115,7 @@ def check_target(path: str | os.PathLike[str]) -> None:
 def write_embeddings(
     path: str | os.PathLike[str], embeddings: Embeddings, *, ids: Any = None, **columns: Any
 ) -> None:
-    """Write what `truerank evaluate` reads: a .npz has ids and further columns, a .npy has not."""
+    """Write embeddings for `truerank evaluate`; a .npz also has ids and other columns."""
     check_target(path)
     arrays: Any = {"embeddings": embeddings, **columns}
     if ids is not None:
@@ -128,7 +128,7 @@ def write_embeddings(
 
 
 def list_images(folder: str | os.PathLike[str]) -> list[str]:
-    """The image files below a folder, as sorted paths relative to it."""
+    """Return the image files below a folder, as sorted relative paths."""
     found = list(find_images(Path(folder)))
     if not found:
         raise InputError(f"{folder} holds no image.")
@@ -310,7 +310,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
 def load_embedder(
     path: str | os.PathLike[str], *, trunk: Callable[[], nn.Module] | None = None
 ) -> tuple[Embedder, Config]:
-    """The trained model, ready for evaluation, and the configuration that it was trained with.
+    """Load a trained model and its configuration.
 
     Parameters
     ----------

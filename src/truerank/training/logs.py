@@ -21,7 +21,7 @@ Record = Mapping[str, Any]
 
 
 class Log:
-    """A callback of the trainer; override what is of interest.
+    """A callback of the trainer; override the methods that you need.
 
     A record has the keys epoch, iteration, loss, lr, images_per_second and seconds, the name of the
     validation metric, and `best`, whether that was the best so far. Epoch 0 is the model before
@@ -95,7 +95,7 @@ class CsvLog(FileLog):
 
 
 class TensorBoardLog(Log):
-    """The numbers of each record as scalars over the epoch."""
+    """Write the numbers of each epoch as TensorBoard scalars."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         try:
@@ -130,7 +130,7 @@ class TensorBoardLog(Log):
 
 
 class ProgressLine(Log):
-    """A line with epoch, loss, metric and the time left, on stderr unless told otherwise.
+    """A progress line with epoch, loss, metric and time left, on stderr by default.
 
     The time left is to the last epoch; early stopping may come sooner.
     """

@@ -45,11 +45,11 @@ Rows = npt.NDArray[np.int64]
 
 
 class DivergedError(InputError):
-    """The loss is no longer a number; a search counts such a run as a failure."""
+    """The loss became NaN or infinite; a search counts such a run as a failure."""
 
 
 class Trainer:
-    """Trains one embedder.
+    """The training of one model.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ def train(
     loss: nn.Module | None = None,
     logs: Sequence[Log] = (),
 ) -> Run:
-    """Train an embedder, keep its best epoch, and score that on the test split.
+    """Train a model, keep its best epoch, and score it on the test split.
 
     Parameters
     ----------

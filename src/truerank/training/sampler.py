@@ -178,7 +178,7 @@ def _members(codes: Rows, samples: int, few: str) -> list[Rows]:
 
 
 class ClassSampler(Sampler):
-    """M images of each of C classes: the batch of embedding losses, and with M = 1 of others.
+    """Draw batches of M images of each of C classes.
 
     Coverage: classes are dealt from a deck, and each class's images from a deck of its own. So no
     class comes more than once more often than another, and no image of a class comes again before
@@ -237,7 +237,7 @@ class ClassSampler(Sampler):
 
 
 class HierarchicalSampler(Sampler):
-    """C classes of a few coarse nodes, M images each: batches in which coarse relations occur.
+    """Draw batches of M images of each of C classes, taken from a few coarse nodes.
 
     With classes drawn at random, two of one batch seldom share a coarse node where there are many.
     HAPPIER's code fills each half of a batch from one node; so does this, with `nodes` of them,

@@ -1,4 +1,4 @@
-"""Networks: trunks by name, which turn images into features, and the embedder on top of them.
+"""Networks that turn images into features, by name, and the model on top of them.
 
 `get("convnet")`, `get("efficientnet_lite0")`, `get("timm:resnet50")`,
 `get("torchvision:resnet50")` or `get(callable)` give a Trunk: the network, its number of
@@ -412,7 +412,7 @@ _MODELS: dict[str, Callable[[str], Any]] = {"timm": _timm_with, "torchvision": _
 
 
 class Embedder(nn.Module):
-    """A trunk and its linear embedder.
+    """A model: trunk and head.
 
     Parameters
     ----------

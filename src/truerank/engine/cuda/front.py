@@ -258,7 +258,7 @@ _kept: ContextVar[list[_Placed] | None] = ContextVar("_kept", default=None)
 
 @contextmanager
 def keeping() -> Iterator[None]:
-    """Let passes over a space in one view, one after the other, share what devices hold of them.
+    """Let successive passes share what devices hold of the data.
 
     Only the last view's is kept: of another one the rows are the same, and would be held twice.
     """
@@ -270,7 +270,7 @@ def keeping() -> Iterator[None]:
 
 
 def prepare(view: View, space: Space, pool: ThreadPoolExecutor) -> None:
-    """Have the first GPU take in what it needs in a thread, for passes within the same `keeping`.
+    """Copy what the first GPU needs in a thread, for passes within the same `keeping`.
 
     What fails here is tried again, and told, by the pass itself.
     """
