@@ -19,8 +19,6 @@ from rich.text import Text
 TARGET = Path(__file__).parents[1] / "docs" / "img" / "demo.svg"
 COMMAND = "truerank demo"
 COLUMNS = 100
-LINES = 26
-"""The explanations behind are left to those who run it."""
 TYPING, PAUSE, LINE = 0.08, 1.2, 0.06
 """Seconds for a letter of the command, before the output, and for a line of it."""
 FONT_FACE = re.compile(r"@font-face \{.*?\}", flags=re.S)
@@ -30,7 +28,8 @@ ROW = re.compile(r'<text class="(?P<names>[^"]*)" x="(?P<x>[^"]*)" y="(?P<y>[^"]
 def output() -> list[str]:
     """What the command prints on a terminal of this width."""
     master, terminal = pty.openpty()
-    environment = {**os.environ, "COLUMNS": str(COLUMNS), "PYTHONUTF8": "1"}
+    environment = {**os.environ, "COLUMNS": str(COLUMNS), "PYTHONUTF8": "1",
+                   "TERM": "xterm-256color"}  # fmt: skip
     command = [sys.executable, "-m", "truerank", "demo"]
     with subprocess.Popen(
         command, stdout=terminal, stderr=subprocess.DEVNULL, env=environment
@@ -55,8 +54,9 @@ def picture(lines: list[str]) -> str:
     """An SVG in which the lines come one after the other; without animation all are there."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), highlight=False)
     console.print(Text.assemble(("$ ", "bold green"), (COMMAND, "bold")))
-    for line in lines[:LINES]:
-        console.print(Text(line, no_wrap=True, overflow="ellipsis"))
+    for line in lines:
+        shown = Text.from_ansi(line, no_wrap=True, overflow="ellipsis")
+        console.print(shown)
     svg = console.export_svg(title="truerank", unique_id="demo")
     svg = FONT_FACE.sub("", svg)  # nothing is fetched from elsewhere
     rows = sorted({float(found["y"]) for found in ROW.finditer(svg)})

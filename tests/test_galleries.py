@@ -181,14 +181,14 @@ def test_the_table_of_sizes_shows_intervals_below_scores() -> None:
     result = evaluated(metrics=["map", "hit@1", "auc"])
     lines = result.growth_text().splitlines()
     assert lines[0].split() == ["metric", "10", "30", "60"]
-    for place, name in enumerate(["map", "hit@1"]):
+    for place, (name, shown) in enumerate({"map": "mAP", "hit@1": "Recall@1 (hit@1)"}.items()):
         scores = [result.at_gallery(size)[name] for size in (10, 30, 60)]
         above, below = lines[1 + 2 * place : 3 + 2 * place]
-        assert above.split() == [name, *(f"{100 * score.value:.2f}" for score in scores)]
+        assert above.split() == [*shown.split(), *(f"{100 * score.value:.2f}" for score in scores)]
         ends = [
             f"{100 * low:.2f} to {100 * high:.2f}" for low, high in (s.interval for s in scores)
         ]
-        assert " ".join(below.split()) == " ".join(["interval", *ends])
+        assert " ".join(below.split()) == " ".join(["95 % interval", *ends])
     without = evaluated(metrics="map", confidence=None).growth_text()
     assert "interval" not in without
 
@@ -198,7 +198,7 @@ def test_why_a_smaller_gallery_has_no_interval_is_said_once() -> None:
     at = result._at_sizes[10]
     score = dataclasses.replace(at.scores["map"], interval=None, interval_reason="too few")
     result._at_sizes[10] = dataclasses.replace(at, scores={"map": score})
-    assert "No interval for map at 10: too few." in result.growth_text()
+    assert "No interval for mAP at 10: too few." in result.growth_text()
     few = quiet.evaluate(ROWS[:12], LABELS[:12], metrics="map", gallery_sizes=(5, 10))
     assert few["map"].interval_reason is not None
     assert "No interval" not in few.growth_text()

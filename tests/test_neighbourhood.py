@@ -7,6 +7,7 @@ import pytest
 
 import truerank
 from tests.refusals import refused
+from truerank.core.registry import display_name
 
 
 def clusters() -> tuple[np.ndarray, np.ndarray]:
@@ -24,7 +25,7 @@ def test_the_worst_queries_come_first(metric: str) -> None:
     assert [one.query for one in found] == order[:7]
     assert [one.score for one in found] == values[order[:7]].tolist()
     assert found.metric == metric
-    assert f"({metric} {100 * values[order[0]]:.2f} %)" in str(found)
+    assert f"({display_name(metric)} {100 * values[order[0]]:.2f} %)" in str(found)
 
 
 def test_a_query_without_a_mate_is_not_served_badly() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from html.parser import HTMLParser
 from typing import Any
@@ -69,7 +70,7 @@ def things() -> dict[str, Any]:
 def test_pages_are_whole_and_have_no_colours_of_their_own(kind: str) -> None:
     page = Reader(things()[kind]._repr_html_())
     text = " ".join(page.texts)
-    assert "<" not in text.replace(EVIL, "")
+    assert not re.search(r"<\S", text.replace(EVIL, ""))  # "p < 0.001" is no markup
     for style in page.styles:
         rules = dict(rule.split(":", 1) for rule in style.rstrip("; ").split(";"))
         rules = {name.strip(): value.strip() for name, value in rules.items()}
@@ -87,7 +88,7 @@ def test_pages_say_what_the_text_says(kind: str) -> None:
     """Every word of the plain text, so that neither form lags behind."""
     thing = things()[kind]
     shown = set(" ".join(Reader(thing._repr_html_()).texts).split())
-    said = str(thing).split()
+    said = [word for word in str(thing).split() if word != "-"]  # of a list of notes
     missing = {word for word in said if word not in shown and word.rstrip(":") not in shown}
     assert missing == set()
 

@@ -62,9 +62,9 @@ def test_in_every_form() -> None:
     data = json.loads(forms["json"]())
     assert [part["value"] for part in data["parts"]] == [row["genus"] for row in rows]
     assert data["by"] == "genus"
-    assert forms["markdown"]().startswith("| genus | map@r | hit@1 | queries |\n| --- | ---: |")
+    assert forms["markdown"]().startswith("| genus | MAP@R | Recall@1 | queries |\n| --- | ---: |")
     assert forms["latex"]().startswith(r"\begin{tabular}{lrrr}")
-    assert found.to_text().endswith("\n3 parts by genus, the worst in map@r first.")
+    assert found.to_text().endswith("\n3 parts by genus, the worst in MAP@R first.")
 
 
 def test_without_a_mean_over_queries_there_are_no_parts() -> None:

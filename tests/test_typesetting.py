@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
@@ -80,16 +81,43 @@ def test_sentences_are_broken_between_words() -> None:
     sentence = "200 queries leave-one-out, cosine distance."
     assert fill([sentence, "  rows 1"], 26) == [
         "200 queries leave-one-out,",
-        "  cosine distance.",
+        "cosine distance.",
         "  rows 1",
     ]
+    assert fill([f"- {sentence}"], 28) == ["- 200 queries leave-one-out,", "  cosine distance."]
     assert fill([sentence], None) == [sentence]
     assert fill(["x" * 50], 20) == ["x" * 50]
-    assert fill(["class 2 (FRR 26.7 %, FAR 19 %)"], 18) == [
-        "class 2 (FRR",
-        "  26.7 %, FAR",
-        "  19 %)",
+    assert fill(["  class 2 (FRR 26.7 %, FAR 19 %)"], 18) == [
+        "  class 2 (FRR",
+        "    26.7 %, FAR",
+        "    19 %)",
     ]
+    assert fill(["No difference (p < 0.001)."], 18) == ["No difference", "(p < 0.001)."]
+
+
+def test_sentences_are_no_wider_than_a_column_of_prose(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = " ".join(["word"] * 60)
+    for columns, most in (("60", 60), ("200", 100), ("0", 100)):
+        monkeypatch.setenv("COLUMNS", columns)
+        lines = typesetting.paragraph(words).splitlines()
+        assert most - 5 < max(map(len, lines)) <= most
+
+
+def test_bold_type_is_for_terminals_that_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = TextTable(["metric", "a"], [["mAP", "1.00"]], strong=frozenset({(0, 1)}))
+    assert text(table, styled=True).splitlines() == [
+        "\x1b[1mmetric\x1b[22m  \x1b[1m   a\x1b[22m",
+        "mAP     \x1b[1m1.00\x1b[22m",
+    ]
+    assert "\x1b" not in text(table)
+    assert not typesetting.has_styles()  # stdout is no terminal here
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert typesetting.has_styles()
+    assert typesetting.paragraph("Found.", strong=True) == "\x1b[1mFound.\x1b[22m"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not typesetting.has_styles()
 
 
 @pytest.mark.parametrize(
@@ -174,5 +202,5 @@ def test_a_reason_in_a_comment_of_latex_ends_with_its_line() -> None:
     reason = "no\n\\input{a}\u2028b | <i>"
     result = Result({"map": Score("map", nan, nan, nan, nan, reason=reason)})
     last = result.to_latex().splitlines()[-1]
-    assert last == "% map: no \\input{a} b | <i>."
-    assert result.to_markdown().splitlines()[-1] == "- map: no \\\\input{a} b \\| &lt;i&gt;."
+    assert last == "% mAP: no \\input{a} b | <i>."
+    assert result.to_markdown().splitlines()[-1] == "- mAP: no \\\\input{a} b \\| &lt;i&gt;."

@@ -12,6 +12,7 @@ import pytest
 import truerank
 from tests.cli.driving import Outcome, run
 from tests.files.samples import EMBEDDINGS, GROUPS, LABELS
+from truerank.core.registry import display_name
 
 ROWS = np.random.default_rng(4).normal(size=(60, 8)).astype(np.float32)
 CLASSES = [f"class-{number % 12}" for number in range(60)]
@@ -61,8 +62,8 @@ def test_some_queries_in_the_gallery(folder: Path) -> None:
 def test_names_that_people_try(folder: Path) -> None:
     outcome = evaluate(folder, "-m", "R@1", "-m", "tpr@fpr=0.1 rank5")
     assert outcome.status == 0
-    rows = [line.split()[0] for line in outcome.out.splitlines()[1:4]]
-    assert rows == ["hit@1", "tar@far=0.1", "hit@5"]
+    rows = [line.split("  ")[0] for line in outcome.out.splitlines()[1:4]]
+    assert rows == ["Recall@1 (hit@1)", "TAR@FAR=10%", "Recall@5 (hit@5)"]
     assert outcome.err.startswith("truerank: note: R@1 is read as hit@1, ")
     assert evaluate(folder, "-m", "f1").complaint() == (
         "unknown metric 'f1'; did you mean 'best_f1' or 'pairwise_f1'?"
@@ -72,10 +73,10 @@ def test_names_that_people_try(folder: Path) -> None:
 @pytest.mark.parametrize("asked", ["hit@1,5,10", "hit@1, 5, 10", "hit@1 hit@5,10"])
 def test_three_cut_offs_are_three_rows(folder: Path, asked: str) -> None:
     outcome = evaluate(folder, "-m", asked)
-    assert [line.split()[0] for line in outcome.out.splitlines()[1:4]] == [
-        "hit@1",
-        "hit@5",
-        "hit@10",
+    assert [line.split("  ")[0] for line in outcome.out.splitlines()[1:4]] == [
+        "Recall@1 (hit@1)",
+        "Recall@5 (hit@5)",
+        "Recall@10 (hit@10)",
     ]
     assert outcome.err == ""
 
@@ -115,21 +116,23 @@ def test_zero_vectors_and_a_singleton(folder: Path) -> None:
     np.save(folder / "all.npy", rows)
     (folder / "all.csv").write_text("\n".join(["label", "alone", *CLASSES[1:]]))
     lines = evaluate(folder).out.splitlines()
-    assert "2 rows are zero vectors, at cosine 0 to everything." in lines
-    assert [line.split()[0] for line in lines[1:9]] == list(truerank.core.registry.DEFAULT)
-    assert not any(line.startswith(("dir", "mrep", "mfr", "Skipped")) for line in lines)
+    assert "2 rows are zero vectors, at cosine 0 to everything." in " ".join(lines)
+    names = {line.split("  ")[0] for line in lines[1:10] if line}
+    assert names == {display_name(metric) for metric in truerank.core.registry.DEFAULT}
+    assert not any(line.startswith(("DIR", "GOM", "Skipped")) for line in lines)
 
 
 def test_all_metrics_and_the_reasons_for_the_rest(folder: Path) -> None:
-    outcome = evaluate(folder, "-m", "all", "--no-intervals")
+    outcome = evaluate(folder, "-m", "all", "--no-intervals", "--verbose")
     lines = outcome.out.splitlines()
-    scored = [line for line in lines if re.match(r"\S+ (\u2193 )?\s*([\d.]+|-)\s", line)]
+    scored = [line for line in lines if re.match(r"\w.*?  [a-z]\S*  +([\d.]+|-)\s", line)]
     assert len(scored) >= 30
-    assert [line for line in scored if re.match(r"\S+ (\u2193 )?\s*-\s", line)] == []
-    skipped = [line for line in lines if line.startswith("Skipped ")]
-    assert skipped[0].startswith("Skipped dir@far=0.1, far@tau=0.5, ttr@far=0.1, ")
+    assert [line for line in scored if re.match(r"\w.*?  [a-z]\S*  +-\s", line)] == []
+    notes = " ".join(lines).split(" - ")
+    skipped = [" ".join(note.split()) for note in notes if note.startswith("Skipped ")]
+    assert skipped[0].startswith("Skipped DIR@FAR=10%, FAR@tau=0.5, TTR@FAR=10%, ")
     assert skipped[0].endswith(": not defined: every query has a relevant item.")
-    assert skipped[1].startswith("Skipped h_ap, sum_wap")
+    assert skipped[1].startswith("Skipped H-AP, sum_wap")
     assert skipped[1].endswith(": the labels have one level, at which it repeats another metric.")
     assert len(skipped) == len({line.rpartition(": ")[2] for line in skipped})
 
@@ -209,4 +212,4 @@ def test_queries_that_nobody_judged(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", np.eye(3))
     np.save(tmp_path / "relevance.npy", relevance)
     done = run("evaluate", tmp_path / "rows.npy", "--relevance", tmp_path / "relevance.npy")
-    assert "2 unmated queries left out: 2 unjudged." in done.out
+    assert "1 of 3 queries scored (2 are unjudged)" in done.out

@@ -18,7 +18,8 @@ def test_a_query_by_its_row(data: Path) -> None:
     expected = truerank.neighbors(EMBEDDINGS, LABELS, queries=7)
     assert done.status == 0, done.err
     assert done.out == f"{expected}\n"
-    assert done.out.startswith("query 7, label 0001\nrank  label  verdict")
+    assert done.out.startswith("query 7, label 0001\n3 relevant items among 35 candidates, at ")
+    assert done.out.splitlines()[2].startswith("rank  label  verdict")
 
 
 def test_a_query_by_its_id_with_levels_and_cameras(data: Path, tmp_path: Path) -> None:

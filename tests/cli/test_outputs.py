@@ -76,7 +76,7 @@ def test_compare_writes_what_was_asked(simple: list[object], tmp_path: Path) -> 
         good(*simple, "-m", "map@r", "-o", path)
     for ending, start in (("tex", "% Needs"), ("md", "| model |"), ("csv", "metric,model,")):
         printed = good("compare", *paths, "-o", tmp_path / f"out.{ending}")
-        assert printed.startswith("metric")
+        assert printed.startswith("a and b score ")
         assert (tmp_path / f"out.{ending}").read_text().startswith(start)
     rows = csv.DictReader(io.StringIO(good("compare", *paths, "--format", "csv")))
     assert [row["against"] for row in rows] == ["", "", "b"]
@@ -184,12 +184,12 @@ def test_a_written_folder_is_named_with_its_files(simple: list[object], tmp_path
 
 def test_the_worst_classes(simple: list[object]) -> None:
     text = good(*simple, "-m", "map@r,hit@1", "--by", "label", "--worst", "3")
-    table = text.partition("\n\n")[2].splitlines()
-    assert table[0].split() == ["label", "map@r", "hit@1", "queries"]
+    table = text[text.index("\nlabel ") :].splitlines()[1:]
+    assert table[0].split() == ["label", "MAP@R", "Recall@1", "queries"]
     each = truerank.evaluate(EMBEDDINGS, LABELS, metrics="map@r").by("label")
     worst = sorted(part["map@r"].value for part in each.values())[:3]
     assert [line.split()[1] for line in table[1:4]] == [f"{100 * value:.2f}" for value in worst]
-    assert table[4:] == ["9 parts by label, the worst in map@r first; 3 are shown."]
+    assert table[4:] == ["", "9 parts by label, the worst in MAP@R first; 3 are shown."]
 
 
 def test_parts_by_a_level_as_csv(data: Path) -> None:

@@ -72,10 +72,10 @@ def test_a_terminal_without_arrows(
     for more in (("-o", str(result)), ("--format", "markdown")):
         outcome = run_process(*simple, "-m", "map@r,eer", *more)
         assert outcome.status == 0, outcome
-        assert "eer (-)" in outcome.out
+        assert "EER (-)" in outcome.out
     outcome = run_process("compare", result, result)
-    assert outcome.out.count("eer (-)") == 1
-    assert "\n(-) lower is better.\n" in outcome.out
+    assert outcome.out.count("\nEER (-)") == 1
+    assert "; (-) lower is better; " in outcome.out
     labels = tmp_path / "labels.csv"
     text = Path(simple[3]).read_text(encoding="utf-8").replace("000", "\u4eba")
     labels.write_text(text, encoding="utf-8")
@@ -155,7 +155,8 @@ def test_no_number_is_cut_off_on_a_terminal(columns: int, simple: list[str]) -> 
     """What does not fit beside a name stands below it, or below the table."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [*COMMAND, *simple, "-m", "map@r eer threshold@far=0.01 opis@far=0.05:0.5 tar@far=0.001"],
+        [*COMMAND, *simple, "--verbose", "-m", "map@r eer threshold@far=0.01 opis@far=0.05:0.5 "
+         "tar@far=0.001"],
         stdout=theirs,
         stderr=subprocess.PIPE,
         env=environment() | {"TERM": "xterm", "COLUMNS": str(columns)},
@@ -172,9 +173,9 @@ def test_no_number_is_cut_off_on_a_terminal(columns: int, simple: list[str]) -> 
     score = expected(metrics="threshold@far=0.01")["threshold@far=0.01"]["value"]
     assert f"{score:.6g}" == words[words.index("threshold@far=0.01") + 1]
     assert any(line.endswith(" 576 negative pairs") for line in lines)
-    assert any("eer \u2193" in line for line in lines)
-    assert any(line.strip() == "\u2193 lower is better." for line in lines)
-    assert "tar@far=0.001: not defined: 576 negatives cannot resolve" in " ".join(words)
+    assert any("EER \u2193" in line for line in lines)
+    assert "; \u2193 lower is better." in " ".join(words)
+    assert "TAR@FAR=0.1%: not defined: 576 negatives cannot resolve" in " ".join(words)
     assert set(lines[1]) == {"\u2500"}  # a rule below the header
 
 

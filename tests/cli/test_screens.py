@@ -83,18 +83,20 @@ def test_lines_fit_the_screen_and_words_stay_whole(
 def test_a_result_at_80_columns(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = [part.format(files) for part in COMMANDS["evaluate"]]
     lines = shown(80, monkeypatch, *arguments).splitlines()
-    long = lines.index("opis@eps=0.2,far=0.05:0.5,integral=exact ↓")
+    long = lines.index("OPIS@eps=0.2, FAR=5%:50%, integral=exact ↓")
     assert re.fullmatch(r" +\d+\.\d{4} .*", lines[long + 1])  # as many digits as OPIS needs
 
 
 def test_two_models_side_by_side(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = [part.format(files) for part in COMMANDS["compare two"]]
     lines = shown(120, monkeypatch, *arguments, "-m", "map@r").splitlines()
-    assert lines[0].split() == [
-        *("metric", "proxy-anchor", "contrastive", "difference", "interval", "p", "(Holm)")
-    ]
-    assert lines[1].startswith("map@r ")
-    assert lines[-1] == "Differences are proxy-anchor minus contrastive."
+    finding = " ".join(lines[: lines.index("")])
+    assert re.match("proxy-anchor is better than contrastive in MAP@R: .* p = 0\\.\\d+", finding)
+    header, row = lines[lines.index("") + 1 :][:2]
+    wanted = "metric proxy-anchor contrastive difference its 95 % interval p"
+    assert header.split() == wanted.split()
+    assert row.startswith("MAP@R ")
+    assert "difference: proxy-anchor minus contrastive" in " ".join(lines)
 
 
 @pytest.mark.slow
@@ -105,11 +107,13 @@ def test_the_demo_fits_a_screen(columns: int | None, monkeypatch: pytest.MonkeyP
     assert len(lines) <= 40
     if columns is not None:
         assert max(map(len, lines)) <= columns
+    assert lines[0].startswith("efficientnet is better than pixels in MAP@R: ")
     [header] = [line for line in lines if line.startswith("metric")]
-    wanted = "metric efficientnet pixels chance difference interval p (Holm)"
+    wanted = "metric efficientnet pixels difference its 95 % interval p chance"
     assert header.split() == wanted.split()
-    assert sum(line.startswith("Zero embeddings") for line in lines) == 1
-    assert any(line.startswith("map@r ") and line.endswith("< 0.0001") for line in lines)
+    assert sum(line.startswith("Sanity check: embeddings that are all zero") for line in lines) == 1
+    assert any(line.startswith("MAP@R ") and "  ***  " in line for line in lines)
+    assert lines[-1] == "  truerank compare a.json b.json"
 
 
 # --- help

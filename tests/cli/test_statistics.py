@@ -28,8 +28,8 @@ def files(tmp_path: Path) -> Path:
 
 def test_intervals_are_shown_widened_and_left_out(files: Path) -> None:
     base = ("evaluate", files / "good.npy", "--labels", files / "labels.npy", "-m", "map")
-    assert "Intervals of 95 %" in run(*base).out
-    assert "Intervals of 99 %" in run(*base, "--confidence", 0.99).out
+    assert "95 % interval" in run(*base).out.splitlines()[0]
+    assert "99 % interval" in run(*base, "--confidence", 0.99).out.splitlines()[0]
     assert "nterval" not in run(*base, "--no-intervals").out
     assert "adjusted" in run(*base, "--adjusted").out.splitlines()[0]
     data = json.loads(run(*base, "--format", "json", "--seed", 4).out)
@@ -41,9 +41,13 @@ def test_compare(files: Path) -> None:
     done = run("compare", files / "good.json", files / "poor.json", "-m", "map@r")
     assert done.status == 0
     lines = done.out.splitlines()
-    assert lines[0].split() == ["metric", "good", "poor", "difference", "interval", "p", "(Holm)"]
-    assert lines[1].split()[0] == "map@r"
-    assert lines[1].endswith("< 0.0001")
+    assert lines[0].startswith("good is better than poor in MAP@R: ")
+    header, row = lines[lines.index("") + 1 :][:2]
+    assert " ".join(header.split()) == "metric good poor difference its 95 % interval p"
+    assert row.split()[0] == "MAP@R"
+    assert row.endswith("***")
+    verbose = run("compare", files / "good.json", files / "poor.json", "-m", "map@r", "--verbose")
+    assert "< 0.0001" in verbose.out
     latex = run("compare", files / "good.json", files / "poor.json", "--format", "latex")
     assert r"\begin{tabular}" in latex.out
     target, again = files / "comparison.json", files / "again.json"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -135,7 +136,7 @@ def test_a_gallery_of_its_own() -> None:
     assert row.metric == "map"
     assert row.interval[0] > 0
     assert row.p < 0.001
-    assert "conditional on this gallery" in str(found)
+    assert "conditional on this gallery" in "".join(found.notes)
 
 
 @pytest.mark.parametrize("units", ["finer", "finest"])
@@ -262,7 +263,8 @@ def test_few_classes_leave_the_runs() -> None:
     low, high = row.interval
     assert 2.7 * error < (high - low) / 2 < 4.4 * error  # t of 2 to 4 degrees
     assert all(row.interval is None for row in found.standings)
-    assert "Tests over runs on this very test set alone: 9 classes of level 1" in str(found)
+    alone = "Tests over runs on this very test set alone: 9 classes of level 1"
+    assert any(note.startswith(alone) for note in found.notes)
     [single] = truerank.compare(one[0], two[0]).differences
     assert single.p is None
     assert "9 classes" in single.reason
@@ -319,13 +321,70 @@ def test_shown_in_every_form() -> None:
     assert data["standings"][0]["ranks"] == [1, 1]
 
 
+def test_the_finding_names_the_best_model_the_difference_and_how_sure_it_is() -> None:
+    one, two, _ = models(metrics=["minp", "map@r"])[:3]
+    found = truerank.compare(two, one, names=["two", "one"])
+    [row] = [row for row in found.differences if row.metric == "map@r"]
+    assert row.value < 0
+    assert row.adjusted_p < 0.001
+    low, high = row.interval
+    start = (
+        f"one is better than two in MAP@R: {100 * one['map@r'].value:.2f} against "
+        f"{100 * two['map@r'].value:.2f}, difference +{-100 * row.value:.2f} (95 % interval "
+        f"{-100 * high:.2f} to {-100 * low:.2f}, p < 0.001). Of 2 metrics, one is significantly "
+    )
+    assert found.finding.startswith(start)
+    assert " ".join(str(found).split()).startswith(start)
+    assert "***" in str(found)
+    assert repr(found) == "Comparison(two, one: 2 metrics)"
+    same = truerank.compare(one, one, names=["a", "b"], metrics="map@r").finding
+    assert same == f"a and b score {100 * one['map@r'].value:.2f} in MAP@R."
+
+
+def test_the_finding_without_significance_without_tests_and_of_three_models() -> None:
+    x, y = clusters(1)
+    moved = x + 1e-3 * np.random.default_rng(0).standard_normal(x.shape)
+    options = {"metrics": ["map@r", "mrr", "threshold@far=0.05"]}
+    one, near = (truerank.evaluate(rows, y, **options) for rows in (x, moved))
+    far = truerank.evaluate(x + np.random.default_rng(1).standard_normal(x.shape), y, **options)
+    found = truerank.compare(one, near, names=["one", "near"], metrics=["mrr", "map@r"])
+    assert re.match(
+        r"No significant difference between (one and near|near and one) in MAP@R: .*p = \d\.\d{3}\)"
+        r"\. Of 2 metrics, none differs significantly \(p < 0\.05\)\.$",
+        found.finding,
+    )
+    untested = truerank.compare(
+        *(truerank.evaluate(rows, y, metrics="map@r", confidence=None) for rows in (x, moved)),
+        names=["one", "near"],
+    )
+    start = r"\w+ has the best MAP@R, \w+ is second: "
+    assert re.match(rf"{start}.* \(not tested\)\.$", untested.finding)
+    three = truerank.compare(one, near, far, names=["one", "near", "far"], metrics="map@r")
+    assert "far" not in three.finding
+    assert three.finding.count("MAP@R") == 1
+    thresholds = truerank.compare(one, near, metrics="threshold@far=0.05")
+    assert thresholds.finding == "Thresholds are neither good nor bad: no model is better."
+
+
+def test_verbose_shows_both_p_values_and_every_note() -> None:
+    one, two, three = models(metrics=["map", "mrr"])[:3]
+    for others in ((), (three,)):
+        found = truerank.compare(one, two, *others)
+        shown = found.to_text(verbose=True)
+        assert "p (Holm)" in shown
+        assert "p (Holm)" not in str(found)
+        assert "< 0.0001" in shown
+        words = " ".join(shown.split())
+        assert all(" ".join(note.split()) in words for note in found.notes)
+
+
 def test_lower_is_better_is_marked_in_every_table() -> None:
     one, two, three = models(metrics=["map", "eer"])[:3]
     for others, rows in (((), 1), ((three,), 6)):
         lines = str(truerank.compare(one, two, *others)).splitlines()
-        marked = [line.split()[:2] for line in lines if line.startswith("eer")]
-        assert marked == rows * [["eer", "\u2193"]]
-        assert "\u2193 lower is better." in lines
+        marked = [line.split()[:2] for line in lines if line.startswith("EER")]
+        assert marked == rows * [["EER", "\u2193"]]
+        assert any(line.startswith("In percent; \u2193 lower is better; ") for line in lines)
     found = truerank.compare(one, two, names=["one", "two"])
     assert found.to_markdown().startswith("| model | mAP | EER \u2193 |\n")
     assert r"model & mAP & EER $\downarrow$ \\" in found.to_latex()
@@ -345,8 +404,8 @@ def test_what_is_not_compared_is_named_with_its_reason() -> None:
         "minp": "one: evaluated without it",
         "mrr": "one: evaluated without it",
     }
-    assert f"Skipped tar@far=0.000001: one: {reason}." in found.notes()
-    assert "Skipped minp, mrr: one: evaluated without it." in found.notes()
+    assert f"Skipped TAR@FAR=0.0001%: one: {reason}." in found.notes
+    assert "Skipped mINP, MRR: one: evaluated without it." in found.notes
     assert found.to_dict()["skipped"] == found.skipped
     assert truerank.compare(one, two, metrics="map").skipped == {}
     others = [models(metrics=metric)[0] for metric in ("map", "mrr")]

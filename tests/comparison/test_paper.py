@@ -18,7 +18,7 @@ from truerank._util.errors import InputError
 from truerank.analysis.compare import Comparison, judge
 from truerank.analysis.differences import Difference, Standing
 from truerank.core import metric as definitions
-from truerank.core.registry import field_names
+from truerank.core.registry import display_name, field_names
 
 NAMES = ["ours_v2 <best> | \\input{x}", "ResNet-50 & 100%", "a--b ~ x^2 {q} $5 #1", '[x] "y" é']
 
@@ -230,6 +230,17 @@ def test_metrics_have_the_names_of_the_field() -> None:
 def test_every_metric_has_a_name_that_no_other_has(example: str) -> None:
     names = field_names(definitions.examples())
     assert [text for text, name in names.items() if name == names[example]] == [example]
+    shown = [text for text in names if display_name(text) == display_name(example)]
+    assert shown == [example]
+
+
+def test_a_display_name_tells_the_name_to_ask_for_where_it_is_another_one() -> None:
+    shown = {
+        "map@r": "MAP@R", "hit@10": "Recall@10 (hit@10)", "recall@10": "Recall@10",
+        "cmc@5": "Recall@5 (hit@5)", "mrep": "GOM ReP (mrep)", "dir@far=0.01": "DIR@FAR=1%",
+        "mrep@far=0.01": "GOM ReP@FAR=1% (mrep)", "best_f1": "best F1",
+    }  # fmt: skip
+    assert {metric: display_name(metric) for metric in shown} == shown
 
 
 def real() -> Comparison:

@@ -12,17 +12,24 @@ import pytest
 
 import truerank
 from truerank.cli import demonstration
-from truerank.cli.demonstration import TOO_WIDE
+from truerank.cli.demonstration import MEANINGS
+from truerank.core.registry import field_names
 
 ROOT = Path(__file__).parents[2]
+LETTER = 12.2
+"""Width of a letter in the picture."""
 
 
 def pictured() -> list[str]:
     """The lines of docs/img/demo.svg, without its prompt."""
     svg = (ROOT / "docs/img/demo.svg").read_text(encoding="utf-8")
     rows: dict[float, str] = {}
-    for y, words in re.findall(r'<text class="demo-r\d+" [^>]*y="([\d.]+)"[^>]*>(.*?)</text>', svg):
-        rows[float(y)] = rows.get(float(y), "") + html.unescape(words).replace("\xa0", " ")
+    found = re.findall(
+        r'<text class="demo-r\d+" x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>', svg, flags=re.S
+    )
+    for x, y, words in found:
+        before = rows.get(float(y), "").ljust(round(float(x) / LETTER))
+        rows[float(y)] = before + html.unescape(words).replace("\xa0", " ")
     return [rows[y].rstrip() for y in sorted(rows)][1:]
 
 
@@ -39,31 +46,31 @@ def test_the_demos_picture_has_its_metrics_and_scores() -> None:
     lines = pictured()
     begin = next(place for place, line in enumerate(lines) if line.startswith("─")) + 1
     end = next(place for place, line in enumerate(lines) if line.startswith("In percent"))
-    table = {line.split()[0]: line.replace("↓", "").split()[1:3] for line in lines[begin:end]}
+    table = {line.split()[0]: line.split()[1:3] for line in lines[begin:end] if line}
     data = truerank.datasets.emoji()
     found = {
         model: truerank.evaluate(**data.task(model, hierarchy=True), confidence=None)
         for model in ("efficientnet", "pixels")
     }
-    assert list(table) == [name for name in found["pixels"] if name != TOO_WIDE]
-    for name, values in table.items():
-        assert values == [f"{100 * found[model][name].value:.2f}" for model in found]
-    assert any(line.startswith("Zero embeddings") for line in lines)  # README's caption says so
+    names = field_names(MEANINGS)
+    assert list(table) == list(names.values())
+    for metric, name in names.items():
+        assert table[name] == [f"{100 * found[model][metric].value:.2f}" for model in found]
+    assert any(line.startswith("Sanity check: embeddings that are all zero") for line in lines)
 
 
 @pytest.mark.slow
 def test_the_demos_picture_is_what_a_terminal_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(script("record_demo").COLUMNS))
     lines = demonstration.run().to_text(rule=True).splitlines()
-    shown = [line.rstrip() for line in lines if line.strip()]
-    assert pictured() == shown[: len(pictured())]
+    assert [line for line in pictured() if line] == [line.rstrip() for line in lines if line]
 
 
 @pytest.mark.slow
 def test_the_reports_picture_is_of_the_demos_task(tmp_path: Path) -> None:
     page = script("picture_report").page(tmp_path).read_text(encoding="utf-8")
-    [line] = [one for one in pictured() if one.startswith("h_ap ")]
-    assert re.search(rf'"h_ap".{{0,400}}{re.escape(line.split()[1])}', page)
+    [line] = [one for one in pictured() if re.match(r"H-AP +\d", one)]
+    assert re.search(rf'"H-AP".{{0,400}}{re.escape(line.split()[1])}', page)
 
 
 @pytest.mark.slow

@@ -114,6 +114,6 @@ def test_all_metrics_are_those_that_apply() -> None:
         assert not any(score.reason for score in result.values())
         names = {registry.parse(name).name for name in (*result, *result.skipped)}
         assert names == set(definitions.names()) - {"accuracy"}  # of lists of trials
-        said = [line for line in str(result).splitlines() if line.startswith("Skipped ")]
+        said = [note for note in result.notes if note.startswith("Skipped ")]
         assert len(said) == len(set(result.skipped.values()))
         assert result.skipped["dir@far=0.1"] == "not defined: every query has a relevant item"

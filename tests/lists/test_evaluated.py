@@ -283,4 +283,4 @@ def test_a_page_of_lists(tmp_path: Path) -> None:
     result.to_html(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "truerank.evaluate_lists(" in page
-    assert "not returned: last in the score" in page
+    assert "What was not returned is last in score" in page

@@ -19,6 +19,7 @@ import truerank
 from tests.report.pages import HOSTILE, hierarchy, leave_one_out, open_set
 from truerank import Task, report
 from truerank.competition.task import public_result
+from truerank.core.registry import display_name
 from truerank.report.details import look
 from truerank.report.page import as_json
 
@@ -96,7 +97,7 @@ def test_a_page_has_every_section(written: tuple[str, dict[str, Any]]) -> None:
     assert model["ties"]["queries"] == 180
     assert model["audit"]["of"] == "embeddings"
     assert "truerank.evaluate(" in model["provenance"]["again"]
-    words = {row["cells"][0]: row["words"] for row in model["headline"]["rows"]}
+    words = {row["metric"]: row["words"] for row in model["headline"]["rows"]}
     assert words["precision@1"] == "How often the nearest item is relevant."
 
 
@@ -189,9 +190,10 @@ def test_several_results_are_compared(tmp_path: Path) -> None:
     for row in compared.differences:
         sign = "+" if row.value >= 0 else "-"
         low, high = (f"{100 * end:.2f}" for end in row.interval)
-        assert shown[row.metric] == [f"{sign}{100 * abs(row.value):.2f}", f"{low} to {high}"]
+        wanted = [f"{sign}{100 * abs(row.value):.2f}", f"{low} to {high}"]
+        assert shown[display_name(row.metric)] == wanted
     letters = {(row[0], row[1]): row[5] for row in found["scores"]["rows"]}
-    assert letters["map@r", "a"] != letters["map@r", "b"]
+    assert letters["MAP@R", "a"] != letters["MAP@R", "b"]
     (pair,) = found["solved"]["pairs"]
     first, second = (one["hit@1"].per_query.lower == 1 for one in results)
     assert pair["both"] == int((first & second).sum())

@@ -53,7 +53,7 @@ def test_every_score_has_an_interval_around_it() -> None:
         low, high = score.interval
         assert low < score.value < high
     assert result.provenance["people"] == 30
-    assert "30 shares of the people" in str(result)
+    assert "30 shares of the people" in "".join(result.notes)
 
 
 def test_neither_order_nor_names_move_an_interval() -> None:

@@ -119,7 +119,7 @@ def test_cosines_that_round_alike_are_counted() -> None:
     assert (result["mrr"].lower, result["mrr"].upper) == (0.5, 1.0)
     facts = result.provenance["distance"]
     assert (facts["short_rows"], facts["rounded_alike"]) == (4, 1)
-    assert "1 distinct cosine tied with another by rounding" in str(result)
+    assert "1 distinct cosine tied with another by rounding" in "".join(result.notes)
     counts = KINDS["counts"](np.random.default_rng(0))
     facts = evaluate(counts, np.arange(24) % 6, confidence=None).provenance["distance"]
     assert (facts["short_rows"], facts["rounded_alike"]) == (int(counts.any(axis=1).sum()), 0)

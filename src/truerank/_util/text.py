@@ -16,7 +16,7 @@ import sys
 import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 # Small words for messages: numbers with their nouns, and lists of choices.
@@ -66,6 +66,8 @@ _SHOWN = {
 
 LOWER = "\N{DOWNWARDS ARROW}"
 GAP = "  "
+PROSE_WIDTH = 80
+"""Sentences are no wider, on whatever screen."""
 SOURCE_WIDTH = 76
 """Of LaTeX that people paste, without what ends a line."""
 LEAST_ROOM = 16
@@ -80,11 +82,13 @@ class TextTable:
     rows: list[list[str]]
     words: tuple[int, ...] = (0,)
     """Which columns stand on the left; those before the first number name the row."""
+    strong: frozenset[tuple[int, int]] = frozenset()
+    """The row and column of cells in bold type, where a terminal has that."""
 
     def map(self, change: Callable[[str], str]) -> TextTable:
         """The table with every cell changed."""
         cells = [[change(cell) for cell in row] for row in [self.header, *self.rows]]
-        return TextTable(cells[0], cells[1:], self.words)
+        return replace(self, header=cells[0], rows=cells[1:])
 
     @property
     def names(self) -> int:
@@ -104,6 +108,28 @@ def screen_width() -> int | None:
         return None
 
 
+def has_styles() -> bool:
+    """Whether standard output is a terminal that shows bold type, and nobody forbade that."""
+    from rich.console import Console
+
+    screen = Console()
+    return (
+        screen.is_terminal
+        and screen.color_system is not None
+        and not (screen.no_color or screen.legacy_windows)
+    )
+
+
+def bold(shown: str) -> str:
+    """Text in bold type on a terminal."""
+    return f"\x1b[1m{shown}\x1b[22m" if shown.strip() else shown
+
+
+def faint(shown: str) -> str:
+    """Text in a weaker color on a terminal."""
+    return f"\x1b[2m{shown}\x1b[22m" if shown.strip() else shown
+
+
 def printable(shown: str) -> str:
     """The text, with '(-)' for the arrow where standard output has no arrow."""
     try:
@@ -113,13 +139,27 @@ def printable(shown: str) -> str:
     return shown
 
 
+def prose_width() -> int:
+    """Columns for sentences: those of the terminal, and at most PROSE_WIDTH."""
+    return min(screen_width() or PROSE_WIDTH, PROSE_WIDTH)
+
+
+def paragraph(sentences: str, *, strong: bool = False) -> str:
+    """Sentences as wide as the screen, at most PROSE_WIDTH; in bold type where that is shown."""
+    lines = fill([sentences], prose_width())
+    return printable("\n".join(map(bold, lines) if strong and has_styles() else lines))
+
+
 def fill(lines: Iterable[str], width: int | None) -> list[str]:
-    """Sentences, each from a line of its own on, and no line wider than the screen.
+    """Sentences, each from a line of its own on, and no line wider than `width`.
+
+    What follows the first line of an item of a list ("- ") or of an indented line is indented.
+    No line ends within "95 %" and "p < 0.001".
 
     Examples
     --------
-    >>> fill(["Of 9 queries, 2 have no mate."], 20)
-    ['Of 9 queries, 2 have', '  no mate.']
+    >>> fill(["Of 9 queries, 2 are unmated.", "- Of 9 queries, 2 are unmated."], 20)
+    ['Of 9 queries, 2 are', 'unmated.', '- Of 9 queries, 2', '  are unmated.']
     """
     lines = [visible(line) for line in lines]
     if width is None:
@@ -128,19 +168,16 @@ def fill(lines: Iterable[str], width: int | None) -> list[str]:
     for line in lines:
         indent = line[: len(line) - len(line.lstrip())]
         rest = textwrap.wrap(
-            line.strip().replace(" %", _WITH_PERCENT),
+            re.sub(" ([<=]) ", "\xa0\\1\xa0", line.strip()).replace(" %", "\xa0%"),
             max(width, len(indent) + len(GAP) + 1),
             initial_indent=indent,
-            subsequent_indent=indent + GAP,
+            subsequent_indent=indent + GAP if indent or line.startswith("- ") else "",
             break_long_words=False,
             break_on_hyphens=False,
         )
-        found += [part.replace(_WITH_PERCENT, " %") for part in rest] or [""]
+        found += [part.replace("\xa0", " ") for part in rest] or [""]
     return found
 
-
-_WITH_PERCENT = "\xa0%"
-"""A space at which no line ends: a number stays with its sign."""
 
 _UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -160,16 +197,19 @@ def visible(cell: str) -> str:
 # -- plain text -------------------------------------------------------------------------------
 
 
-def text(table: TextTable, width: int | None = None, *, rule: bool = False) -> str:
+def text(
+    table: TextTable, width: int | None = None, *, rule: bool = False, styled: bool = False
+) -> str:
     """A table as aligned columns, no wider than the screen where that is possible.
 
     A name that leaves no room for its numbers gets a line of its own; numbers that do not fit on
-    one line follow in a second table with the same names.
+    one line follow in a second table with the same names. `styled` sets the header and the
+    table's strong cells in bold type.
     """
     table = table.map(visible)
     lines: list[str] = []
     for columns in _blocks(table, width):
-        lines += ([""] if lines else []) + _block(table, columns, width, rule)
+        lines += ([""] if lines else []) + _block(table, columns, width, rule, styled)
     return "\n".join(lines)
 
 
@@ -197,33 +237,45 @@ def _blocks(table: TextTable, width: int | None) -> list[list[int]]:
     )
 
 
-def _block(table: TextTable, columns: list[int], width: int | None, rule: bool) -> list[str]:
+def _block(
+    table: TextTable, columns: list[int], width: int | None, rule: bool, styled: bool
+) -> list[str]:
     """The names of the rows and some columns of their numbers."""
     widths = _widths(table)
     every = [table.header, *table.rows]
+
+    def shown(line: int, column: int, cell: str) -> str:
+        is_strong = styled and (line == 0 or (line - 1, column) in table.strong)
+        return bold(cell) if is_strong else cell
+
     numbers = [
-        "".join(GAP + _padded(row[n], widths[n], n in table.words) for n in columns)
-        for row in every
+        [_padded(row[n], widths[n], n in table.words) for n in columns] for row in every
     ]
     names = [
         GAP.join(_padded(row[n], widths[n], True) for n in range(table.names)).rstrip()
         for row in every
     ]
     longest = max(map(_width, names))
-    room = longest if width is None else width - max(map(_width, numbers), default=0)
+    taken = sum(widths[n] + len(GAP) for n in columns)
+    room = longest if width is None else width - taken
     if longest > room:
         names = [GAP.join(row[: table.names]) for row in every]
         longest = max((size for size in map(_width, names) if size <= room), default=0)
     lines = []
-    for name, cells in zip(names, numbers, strict=True):
+    for line, (name, cells) in enumerate(zip(names, numbers, strict=True)):
         if _width(name) > longest:
-            lines.append(name)
+            lines.append(shown(line, 0, name))
             name = ""
-        lines.append((_padded(name, longest, True) + cells).rstrip())
+        while cells and not cells[-1].strip():
+            cells = cells[:-1]
+        cells = [*cells[:-1], *(cell.rstrip() for cell in cells[-1:])]
+        name = _padded(name, longest, True) if cells else name
+        parts = (GAP + shown(line, n, cell) for n, cell in zip(columns, cells, strict=False))
+        lines.append(shown(line, 0, name) + "".join(parts))
     if rule:
         dash = "\N{BOX DRAWINGS LIGHT HORIZONTAL}"
         at = 2 if _width(names[0]) > longest else 1
-        lines.insert(at, dash * min(max(map(_width, lines)), width or sys.maxsize))
+        lines.insert(at, dash * min(longest + taken, width or sys.maxsize))
     return lines
 
 

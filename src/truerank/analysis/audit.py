@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -400,6 +400,15 @@ class Audit:
         """Whether nothing is worse than a note."""
         return all(finding.severity == "note" for finding in self.findings)
 
+    @property
+    def finding(self) -> str:
+        """How many problems there are: 'Found 1 error and 2 warnings.'"""
+        times = Counter(finding.severity for finding in self.findings)
+        found = [count(times[kind], kind) for kind in ("error", "warning", "note") if times[kind]]
+        if self.clean:
+            return "No problems found" + (f", {found[0]}." if found else ".")
+        return f"Found {' and '.join([', '.join(found[:-1])] * (len(found) > 1) + found[-1:])}."
+
     def __getitem__(self, name: str) -> Finding:
         for finding in self.findings:
             if finding.name == name:
@@ -415,17 +424,16 @@ class Audit:
             message, *others = finding.sentences()
             lines.append(f"{finding.severity}: {message}")
             lines += [f"  {sentence}" for sentence in others]
-        lines += ["Nothing above a note."] if self.clean else []
+        lines = [self.finding, "", *lines] if lines else [self.finding]
         lines += ["", "Measured:", *(f"  {sentence}" for sentence in self.sentences)]
-        return "\n".join(text.fill(lines, text.screen_width()))
+        return "\n".join(text.fill(lines, text.prose_width()))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         parts = [text.marked(found.severity, found.sentences()) for found in self.findings]
-        clean = ["Nothing above a note."] if self.clean else []
         measured = [text.heading("Measured"), text.paragraphs(self.sentences)]
-        return text.block(*parts, text.paragraphs(clean), *measured)
+        return text.block(text.heading(self.finding), *parts, *measured)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

@@ -2,8 +2,9 @@
 
 Models are paired over the same classes: the jackknife or bootstrap that gives a score its
 interval gives the difference its own, and a test. Holm's correction covers every pair and
-metric; models without a significant difference share their ranks. This file has the verb and
-its tables for the screen, papers, CSV, data frames and JSON; the numbers are in differences.py.
+metric; models without a significant difference share their ranks. This file has the verb, its
+finding in words, and its tables for the screen, papers, CSV, data frames and JSON; the numbers
+are in differences.py.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 from truerank._util import text
 from truerank._util.errors import InputError, check_choice
@@ -32,7 +33,7 @@ from truerank.analysis.differences import (
     stand,
 )
 from truerank.core import registry
-from truerank.core.registry import field_names, meanings
+from truerank.core.registry import display_name, field_names, meanings
 from truerank.intervals.interval import IntervalRequest
 from truerank.result import tables
 
@@ -63,7 +64,8 @@ def compare(
     Returns
     -------
     Comparison
-        Standings with the ranks left open, and all differences; it prints as a table.
+        Standings with the ranks left open, and all differences; it prints as the finding and a
+        table.
 
     Examples
     --------
@@ -103,6 +105,15 @@ def compare(
 # How a comparison is shown: tables for the screen and for a paper, CSV, a frame, JSON.
 
 
+PRIMARY = "map@r"
+"""The metric by which the finding goes, if it was compared."""
+STARRED, FEWEST = "***", 0.001
+"""What stands for p values below the second one."""
+_TESTS = {False: ["p"], True: ["p", "p (Holm)"]}
+"""Headers of the columns of p, by whether all are shown."""
+Row = TypeVar("Row", Standing, Difference)
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Standings and differences, as tables, a frame or JSON."""
@@ -117,14 +128,17 @@ class Comparison:
     def __str__(self) -> str:
         return self.to_text()
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        metrics = len({row.metric for row in self.standings})
+        return f"Comparison({', '.join(self.models)}: {count(metrics, 'metric')})"
 
     def _repr_markdown_(self) -> str:
         return self.to_markdown()
 
     def _repr_html_(self) -> str:
         parts = [text.table(shown) for shown in self._tables()]
-        return text.block(*parts, text.paragraphs(self.notes()))
+        notes = tables.shortlist(self.notes, "comparison.notes")
+        return text.block(text.heading(self.finding), *parts, text.paragraphs(notes))
 
     @property
     def models(self) -> list[str]:
@@ -132,68 +146,201 @@ class Comparison:
         names = (name for row in self.differences for name in (row.first, row.second))
         return list(dict.fromkeys(names))
 
-    def to_text(self, *, rule: bool = False) -> str:
-        """Plain text as wide as the screen; two models stand side by side in a single table."""
-        *others, last = self._tables()
+    @property
+    def finding(self) -> str:
+        """The best model, by how much and how surely, and in how many metrics that holds.
+
+        It goes by MAP@R, or by the first metric that was compared without it.
+        """
+        judged = [row.metric for row in self.standings if _is_judged(row.metric)]
+        if not judged:
+            return "Thresholds are neither good nor bad: no model is better."
+        metric = PRIMARY if PRIMARY in judged else judged[0]
+        sentences = [self._best(metric)]
+        tested = [row for row in self.differences if _is_judged(row.metric)]
+        if len(self.models) == 2 and len(tested) > 1:
+            sentences.append(self._counts(tested))
+        return " ".join(sentences)
+
+    def _best(self, metric: str) -> str:
+        """The best model of a metric against the second best, and which others are as good."""
+        first, second, *others = [row for row in self.standings if row.metric == metric]
+        row, sign = self._between(metric, first.model, second.model)
+        name, shown = display_name(metric), tables.number(metric)
+        if row.value == 0:
+            line = f"{first.model} and {second.model} score {shown(first.value)} in {name}."
+        else:
+            sure = "not tested"
+            if row.interval is not None:
+                low, high = row.interval if sign > 0 else (-row.interval[1], -row.interval[0])
+                sure = (
+                    f"{100 * self.confidence:g} % interval {tables.ends((low, high), shown)}, "
+                    f"{_in_words(row.adjusted_p)}"
+                )
+            start = f"{first.model} is better than {second.model} in {name}"
+            if others:
+                start = f"{first.model} is best in {name}, {second.model} is second"
+            if not self._is_significant(row):
+                start = f"{first.model} has the best {name}, {second.model} is second"
+                if row.adjusted_p is not None:
+                    models = f"{first.model} and {second.model}"
+                    start = f"No significant difference between {models} in {name}"
+            line = (
+                f"{start}: {shown(first.value)} against {shown(second.value)}, difference "
+                f"{_signed(sign * row.value, shown)} ({sure})."
+            )
+        names = (other.model for other in others)
+        close = [
+            model
+            for model in names
+            if not self._is_significant(self._between(metric, first.model, model)[0])
+        ]
+        if close:
+            line += f" {first.model} is not significantly better than {_listed(close)}."
+        return line
+
+    def _between(self, metric: str, first: str, second: str) -> tuple[Difference, int]:
+        """The difference of two models in a metric, and -1 if it is the second minus the first."""
+        [row] = [
+            row
+            for row in self.differences
+            if row.metric == metric and {row.first, row.second} == {first, second}
+        ]
+        return row, 1 if row.first == first else -1
+
+    def _is_significant(self, row: Difference) -> bool:
+        return row.adjusted_p is not None and row.adjusted_p < 1 - self.confidence
+
+    def _better(self, row: Difference) -> str | None:
+        """The model that is significantly better, if one is."""
+        if not self._is_significant(row):
+            return None
+        is_first = (row.value > 0) == registry.find(row.metric).higher_is_better
+        return row.first if is_first else row.second
+
+    def _counts(self, rows: list[Difference]) -> str:
+        """In how many metrics each of two models is better."""
+        found = [self._better(row) for row in rows]
+        one, other = sorted(self.models, key=lambda model: -found.count(model))
+        won = f"{one} is significantly better in {found.count(one)} and {other} in "
+        won += str(found.count(other) or "none")
+        if not found.count(one):
+            won = "none differs significantly"
+        line = f"Of {count(len(rows), 'metric')}, {won} (p < {1 - self.confidence:.3g})"
+        untested = sum(row.adjusted_p is None for row in rows)
+        have = "has" if untested == 1 else "have"
+        return f"{line}; {untested} {have} no test." if untested else f"{line}."
+
+    def to_text(self, *, rule: bool = False, verbose: bool = False) -> str:
+        """Plain text as wide as the screen: the finding, the scores and the differences.
+
+        Two models stand side by side in a single table. `rule` draws a line below the header,
+        `verbose` adds the uncorrected p values and all notes.
+        """
+        *others, last = self._tables(verbose)
+        notes = tables.laid_out(
+            last, self.notes, rule=rule, more="" if verbose else "comparison.notes"
+        )
         parts = [tables.laid_out(table, rule=rule) for table in others]
-        return "\n\n".join([*parts, tables.laid_out(last, self.notes(), rule=rule)])
+        return "\n\n".join([text.paragraph(self.finding, strong=rule), *parts, notes])
 
-    def _tables(self) -> list[TextTable]:
+    def _tables(self, verbose: bool = False) -> list[TextTable]:
         if len(self.models) == 2 and all(row.runs == 1 for row in self.standings):
-            return [self.side_by_side()]
-        return [self._standing_table(), self._difference_table()]
+            return [self.side_by_side(verbose=verbose)]
+        return [self._standing_table(), self._difference_table(verbose)]
 
-    def side_by_side(self) -> TextTable:
+    def side_by_side(
+        self, metrics: Collection[str] | None = None, *, verbose: bool = False
+    ) -> TextTable:
         """Two models: a row for each metric, with both scores and the test of their difference."""
         first, second = self.models
         values = {(row.metric, row.model): row.value for row in self.standings}
-        rows = []
-        for row in self.differences:
-            shown = tables.number(row.metric)
-            scores = [shown(values[row.metric, name]) for name in (first, second)]
-            apart = [_signed(row.value, shown), _ends(row.interval, shown)]
-            rows.append([tables.marked(row.metric), *scores, *apart, _probability(row.adjusted_p)])
-        return TextTable(["metric", first, second, "difference", "interval", "p (Holm)"], rows)
+        found = {row.metric: row for row in self.differences}
+        names = tables.headline_first(found)
+        rows: list[list[str]] = []
+        strong = set()
+        for name in names if metrics is None else [name for name in names if name in metrics]:
+            row, shown = found[name], tables.number(name)
+            better = self._better(row)
+            if better is not None:
+                strong.add((len(rows), 1 if better == first else 2))
+            rows.append(
+                [
+                    tables.marked(name),
+                    *(shown(values[name, model]) for model in (first, second)),
+                    _signed(row.value, shown),
+                    tables.ends(row.interval, shown),
+                    *self._tests(row, verbose),
+                ]
+            )
+        header = ["metric", first, second, "difference", self._of_difference()]
+        return TextTable([*header, *_TESTS[verbose]], rows, strong=frozenset(strong))
+
+    def _of_difference(self) -> str:
+        return f"its {100 * self.confidence:g} % interval"
+
+    def _tests(self, row: Difference, verbose: bool) -> list[str]:
+        """The columns of p."""
+        if verbose:
+            return [_probability(row.p), _probability(row.adjusted_p)]
+        return [_short_probability(row.adjusted_p)]
 
     def _standing_table(self) -> TextTable:
         several = any(row.runs > 1 for row in self.standings)
-        header = ["metric", "model", "score", "interval", "ranks"]
+        levels = {row.confidence for row in self.standings if row.interval is not None}
+        level = levels.pop() if len(levels) == 1 else None
+        interval = "interval" if level is None else f"{100 * level:g} % interval"
+        header = ["metric", "model", "score", interval, "ranks"]
         header[4:4] = ["runs", "between runs"] if several else []
         rows = []
-        for row in self.standings:
+        for row in self._by_metric(self.standings):
             shown = tables.number(row.metric)
             cells = [tables.marked(row.metric), row.model, shown(row.value)]
-            cells.append(_ends(row.interval, shown))
-            cells += [str(row.runs), _ends(row.between_runs, shown)] if several else []
-            rows.append([*cells, f"{row.ranks[0]}-{row.ranks[1]}"])
+            cells.append(tables.ends(row.interval, shown))
+            cells += [str(row.runs), tables.ends(row.between_runs, shown)] if several else []
+            best, worst = row.ranks
+            rows.append([*cells, str(best) if best == worst else f"{best}-{worst}"])
         return TextTable(header, rows, words=(0, 1))
 
-    def _difference_table(self) -> TextTable:
-        header = ["metric", "first", "second", "difference", "interval", "p", "p (Holm)"]
+    def _difference_table(self, verbose: bool) -> TextTable:
+        header = ["metric", "first", "second", "difference", self._of_difference()]
         rows = [
             [
                 tables.marked(row.metric),
                 row.first,
                 row.second,
                 _signed(row.value, tables.number(row.metric)),
-                _ends(row.interval, tables.number(row.metric)),
-                _probability(row.p),
-                _probability(row.adjusted_p),
+                tables.ends(row.interval, tables.number(row.metric)),
+                *self._tests(row, verbose),
             ]
-            for row in self.differences
+            for row in self._by_metric(self.differences)
         ]
-        return TextTable(header, rows, words=(0, 1, 2))
+        return TextTable([*header, *_TESTS[verbose]], rows, words=(0, 1, 2))
 
+    def _by_metric(self, rows: Iterable[Row]) -> list[Row]:
+        """The rows of the headline metrics first."""
+        found = list(rows)
+        order = tables.headline_first(dict.fromkeys(row.metric for row in found))
+        return sorted(found, key=lambda row: order.index(row.metric))
+
+    @property
     def notes(self) -> list[str]:
-        """How to read it."""
-        lines = [
-            *tables.explained(row.metric for row in self.standings),
-            f"Scores in percent. Differences with intervals of {100 * self.confidence:g} %, each "
-            f"by itself, by {self.method}; p corrected for all tests here (Holm).",
-        ]
+        """How to read it, what was not tested, and how the intervals came about."""
+        names = [row.metric for row in self.standings]
+        scale = "In percent"
+        if tables.is_lower_better(names):
+            scale += f"; {LOWER} lower is better"
         if len(self.models) == 2:
-            lines.append("Differences are {} minus {}.".format(*self.models))
-        else:
+            scale += "; difference: {} minus {}".format(*self.models)
+        shown = [_short_probability(row.adjusted_p) for row in self.differences]
+        tests = _count_tests(self.differences)
+        p = f"p by paired tests, corrected for {count(tests, 'test')} (Holm)"
+        p += f", {STARRED} is p < {FEWEST:g}" if STARRED in shown else ""
+        lines = [f"{scale}; {p}." if tests else f"{scale}."]
+        lines += self.untested()
+        alone = dict.fromkeys(row.only_runs for row in self.differences if row.only_runs)
+        lines += [f"Tests {ONLY_RUNS}: {reason}." for reason in alone]
+        if len(self.models) > 2:
             lines.append(
                 "A model ranks below those from which it differs with a corrected p below "
                 f"{1 - self.confidence:.3g}; the other ranks are open."
@@ -203,23 +350,24 @@ class Comparison:
                 "Between runs: over seeds on this very test set. The other intervals, the tests "
                 "and the ranks are over test sets and seeds, for the mean of the runs."
             )
+        lines.append(
+            f"Differences with intervals of {100 * self.confidence:g} %, each by itself, by "
+            f"{self.method}."
+        )
         asked = [registry.of_result(row.metric) for row in self.standings]
         lines += registry.said_side_by_side(asked)
-        alone = dict.fromkeys(row.only_runs for row in self.differences if row.only_runs)
-        lines += [f"Tests {ONLY_RUNS}: {reason}." for reason in alone]
-        lines += self.untested()
         for reason in dict.fromkeys(self.skipped.values()):
-            names = [name for name, why in self.skipped.items() if why == reason]
-            lines.append(f"Skipped {', '.join(names)}: {reason}.")
+            skipped = [name for name, why in self.skipped.items() if why == reason]
+            lines.append(f"Skipped {_listed(map(display_name, skipped))}: {reason}.")
         return lines
 
-    def untested(self, *, besides: Collection[str] = ()) -> list[str]:
-        """Sentences that say why differences, besides those of some metrics, have no test."""
+    def untested(self, among: Collection[str] | None = None) -> list[str]:
+        """Sentences that say why differences of some or all metrics have no test."""
         lines = []
-        told = [row for row in self.differences if row.metric not in besides]
-        for reason in dict.fromkeys(row.reason for row in told if row.reason):
-            names = [row.metric for row in told if row.reason == reason]
-            which = "" if len(names) == len(told) else f" of {_listed(names)}"
+        rows = [row for row in self.differences if among is None or row.metric in among]
+        for reason in dict.fromkeys(row.reason for row in rows if row.reason):
+            names = [display_name(row.metric) for row in rows if row.reason == reason]
+            which = "" if len(names) == len(rows) else f" of {_listed(names)}"
             lines.append(f"No test{which}: {reason}.")
         return lines
 
@@ -344,18 +492,31 @@ def _signed(value: float, shown: Callable[[float | None], str]) -> str:
     return "-+"[value >= 0] + shown(abs(value))
 
 
-def _ends(interval: tuple[float, float] | None, shown: Callable[[float | None], str]) -> str:
-    if interval is None:
-        return "-"
-    return f"{shown(interval[0])} to {shown(interval[1])}"
-
-
-def _listed(names: list[str]) -> str:
+def _listed(names: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(names))
 
 
+def _is_judged(metric: str) -> bool:
+    """Whether scores of a metric are good or bad; a threshold is neither."""
+    return registry.find(metric).unit != "distance"
+
+
+def _count_tests(differences: Iterable[Difference]) -> int:
+    return sum(row.p is not None for row in differences)
+
+
 def _probability(p: float | None) -> str:
-    return "-" if p is None else "< 0.0001" if p < 0.0001 else f"{p:.4f}"
+    return tables.MISSING if p is None else "< 0.0001" if p < 0.0001 else f"{p:.4f}"
+
+
+def _short_probability(p: float | None) -> str:
+    """Three decimals, or stars for what is below them."""
+    return tables.MISSING if p is None else STARRED if p < FEWEST else f"{p:.3f}"
+
+
+def _in_words(p: float | None) -> str:
+    """'p < 0.001' or 'p = 0.021'."""
+    return f"p < {FEWEST:g}" if p is not None and p < FEWEST else f"p = {_short_probability(p)}"
 
 
 def _plain(row: Standing | Difference) -> dict[str, Any]:
@@ -616,7 +777,7 @@ def _caption(
     if max(runs) > 1:
         number = f"{min(runs)} to {max(runs)}" if len(runs) > 1 else str(*runs)
         scale += f", means of {number} runs"
-    if tables.explained(metrics):
+    if tables.is_lower_better(metrics):
         scale += f"; {language.lower} lower is better"
     lines = [f"{scale}.", *_about_cells(cells, standings, language), *meanings(metrics)]
     if any(one.best for one in judged.values()):
@@ -631,7 +792,7 @@ def _caption(
         lines.append(f"{stars}: worse than the best ({', '.join(at)}).")
     if any(one.untested for one in judged.values()):
         lines.append(f"{_raised(language.dagger, language)}: no test against the best.")
-    tests = sum(row.p is not None for row in differences)
+    tests = _count_tests(differences)
     if tests:
         corrected = f", corrected for {count(tests, 'test')} (Holm)" if tests > 1 else ""
         lines.append(f"Paired tests by {language.escape(method)}{corrected}.")

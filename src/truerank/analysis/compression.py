@@ -20,7 +20,7 @@ from truerank._util import text
 from truerank._util.errors import InputError, TruerankWarning, shortened
 from truerank._util.old_names import renamed_keywords
 from truerank._util.progress import shown
-from truerank._util.text import TextTable, either
+from truerank._util.text import LOWER, TextTable, either
 from truerank._util.types import Array
 from truerank.analysis.compare import Comparison, compare
 from truerank.analysis.differences import Difference
@@ -457,15 +457,17 @@ class CompressionSweep:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return text.block(text.table(self._table()), text.paragraphs(self.notes()))
+        table, notes = text.table(self._table()), text.paragraphs(self.notes)
+        return text.block(text.heading(self.finding), table, notes)
 
     def to_text(self, *, rule: bool = False) -> str:
-        """Plain text as wide as the screen."""
-        return tables.laid_out(self._table(), self.notes(), rule=rule)
+        """Plain text as wide as the screen: the finding, and every copy."""
+        finding = text.paragraph(self.finding, strong=rule)
+        return f"{finding}\n\n{tables.laid_out(self._table(), self.notes, rule=rule)}"
 
     def to_markdown(self) -> str:
         """A Markdown table and the sentences below it."""
-        notes = map(text.escape_markdown, self.notes())
+        notes = map(text.escape_markdown, [self.finding, *self.notes])
         return text.markdown(self._table()) + "\n" + "\n".join(notes) + "\n"
 
     def to_latex(self) -> str:
@@ -476,7 +478,7 @@ class CompressionSweep:
         several = len(self.metrics) > 1
         header = ["copy", "bytes", "of all", *(["metric"] if several else [])]
         header += ["score" if several else tables.marked(self.metrics[0])]
-        header += ["difference", "interval", "not worse"]
+        header += ["difference", f"its {100 * self.confidence:g} % interval", "not worse"]
         rows = []
         for one in (*self.copies, self.original):
             for number, metric in enumerate(self.metrics):
@@ -490,23 +492,31 @@ class CompressionSweep:
         words = (0, 3, len(header) - 1) if several else (0, len(header) - 1)
         return TextTable(header, rows, words=words)
 
-    def notes(self) -> list[str]:
-        """How to read it, and the verdict."""
+    @property
+    def _points(self) -> str:
+        return f"{100 * self.margin:g} " + ("point" if self.margin == 0.01 else "points")
+
+    @property
+    def finding(self) -> str:
+        """The smallest copy that is not worse than the original."""
         found = self.smallest
-        points = f"{100 * self.margin:g} " + ("point" if self.margin == 0.01 else "points")
         if found is self.original:
-            verdict = f"No smaller copy is shown to be within {points} of the original."
-        else:
-            share = self.original.copy.bytes / found.copy.bytes
-            verdict = (
-                f"Smallest that is not worse: {found.copy}, {found.copy.bytes:,} bytes a vector, "
-                f"{share:.3g} times smaller."
-            )
+            return f"No smaller copy is shown to be within {self._points} of the original."
+        share = self.original.copy.bytes / found.copy.bytes
+        return (
+            f"Smallest copy that is not worse: {found.copy}, {found.copy.bytes:,} bytes per "
+            f"vector, {share:.3g} times smaller."
+        )
+
+    @property
+    def notes(self) -> list[str]:
+        """How to read it."""
+        scale = "In percent"
+        if tables.is_lower_better(self.metrics):
+            scale += f"; {LOWER} lower is better"
         lines = [
-            verdict,
-            *tables.explained(self.metrics),
-            f"Scores in percent. Not worse: the {100 * self.confidence:g} % interval of the paired "
-            f"difference (copy minus original, by {self.method}) ends less than {points} "
+            f"{scale}. Not worse: the {100 * self.confidence:g} % interval of the paired "
+            f"difference (copy minus original, by {self.method}) ends less than {self._points} "
             "below the original; each interval is by itself.",
         ]
         reasons = {row.reason for one in self.copies for row in one.differences.values()}
@@ -573,14 +583,11 @@ class CompressionSweep:
 
 def _apart(row: Difference | None, shown: Any) -> list[str]:
     if row is None:
-        return ["", ""]
-    signed = "-+"[row.value >= 0] + shown(abs(row.value))
-    if row.interval is None:
-        return [signed, "-"]
-    return [signed, f"{shown(row.interval[0])} to {shown(row.interval[1])}"]
+        return [tables.MISSING] * 2
+    return ["-+"[row.value >= 0] + shown(abs(row.value)), tables.ends(row.interval, shown)]
 
 
 def _verdict(one: Kept) -> str:
     if not one.differences:
         return "the original"
-    return {True: "yes", False: "no", None: "-"}[one.not_worse]
+    return {True: "yes", False: "no", None: tables.MISSING}[one.not_worse]

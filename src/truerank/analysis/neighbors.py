@@ -100,11 +100,11 @@ junk_labels, relevance, distance, unlabelled, threads
     >>> found = truerank.neighbors(points, labels, queries=0, k=3, distance="euclidean")
     >>> print(found)
     query 0, label a
+    1 relevant item among 4 candidates, at rank 1-2.
     rank  label  verdict  row  distance
     1-2   b      wrong      2         1
     1-2   a      right      1         1
     3     b      wrong      3         3
-    1 relevant item among 4 candidates, at rank 1-2.
     <BLANKLINE>
     Items at one distance share their ranks; of these, relevant items are listed last.
     """

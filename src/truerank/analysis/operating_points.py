@@ -571,9 +571,8 @@ class OperatingPoint:
 
     def to_text(self, *, by_class: bool = False, rule: bool = False) -> str:
         """Sentences and tables as wide as the screen; `by_class` adds what every class gets."""
-        width = text.screen_width()
         parts = [
-            "\n".join(text.fill(self._rule(), width)),
+            "\n".join(text.fill(self._rule(), text.prose_width())),
             tables.laid_out(self._value_table(), self._notes(), rule=rule),
         ]
         if by_class and self.classes:
@@ -599,7 +598,7 @@ class OperatingPoint:
         if self.threshold_interval is not None:
             low, high = self.threshold_interval
             lines.append(
-                f"Confidence interval of the threshold over {self._units}: {low:.6g} to {high:.6g}."
+                f"95 % interval of the threshold, over {self._units}: {low:.6g} to {high:.6g}."
             )
         return lines
 
@@ -615,14 +614,14 @@ class OperatingPoint:
         for name, value in self.values.items():
             ends = self.intervals.get(name)
             places = _decimals(value if ends is None else ends[1] - ends[0])
-            shown = "" if ends is None else " to ".join(_percent(end, places) for end in ends)
+            shown = tables.ends(ends, lambda end: _percent(end, places))  # noqa: B023
             rows.append([names[name], _percent(value, places), shown])
-        return TextTable(["at this threshold", "percent", "interval"], rows)
+        return TextTable(["at this threshold", "percent", "95 % interval"], rows)
 
     def _notes(self) -> list[str]:
         lines = []
         if any(self.intervals.values()):
-            lines.append(f"Intervals: 95 %, over {self._units}; of rates, at this threshold.")
+            lines.append(f"Intervals are over {self._units}, at this very threshold.")
         if len(self.levels) > 1:
             lines.append(
                 f"Of {len(self.levels)} label levels only the finest (level {self.levels[-1]}) "
@@ -637,7 +636,7 @@ class OperatingPoint:
             lines.append(f"Never a pair: {', '.join(map(text.reworded, self.excluded))}.")
         if self.classes:
             worst = ", ".join(_served(one) for one in self.classes[:WORST])
-            lines.append(f"Served worst, of {len(self.classes):,} classes: {worst}.")
+            lines.append(f"Worst of {len(self.classes):,} classes: {worst}.")
         return lines
 
     def _spread_table(self) -> TextTable:
@@ -678,7 +677,7 @@ def _served(one: ClassRates) -> str:
 
 
 def _percent(rate: float | None, places: int) -> str:
-    return "-" if rate is None else f"{100 * rate:.{places}f}"
+    return tables.MISSING if rate is None else f"{100 * rate:.{places}f}"
 
 
 def _decimals(*rates: float) -> int:

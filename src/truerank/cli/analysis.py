@@ -39,6 +39,7 @@ from truerank.cli.options import (
     threads_option,
     units_option,
     unmated_option,
+    verbose_option,
 )
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ COMPARE_EXAMPLES = examples(
     help="Content of the cells in Markdown and LaTeX: the score (value), the score with its "
     "interval, or the mean and standard deviation over runs.",
 )
+@verbose_option
 @output_option()
 def compare(
     results: tuple[Path, ...],
@@ -119,7 +121,14 @@ def compare(
     from truerank.analysis import compare as comparison
     from truerank.analysis.differences import name_models
     from truerank.cli.inputs import evaluate_alone, read_runs, split_metrics
-    from truerank.cli.outputs import check_targets, print_form, ruled, write_form, written_form
+    from truerank.cli.outputs import (
+        check_targets,
+        is_verbose,
+        print_form,
+        ruled,
+        write_form,
+        written_form,
+    )
     from truerank.io.vectors import chosen_distance
 
     if cells != "value" and {form, written_form(output, form)}.isdisjoint(("markdown", "latex")):
@@ -168,7 +177,7 @@ def compare(
             seed=seed,
         )
     forms = {
-        "table": lambda: compared.to_text(rule=ruled()),
+        "table": lambda: compared.to_text(rule=ruled(), verbose=is_verbose()),
         "json": compared.to_json,
         "csv": compared.to_csv,
         "markdown": lambda: compared.to_markdown(cells),

@@ -41,6 +41,7 @@ from truerank.cli.options import (
     units_option,
     unlabelled_option,
     unmated_option,
+    verbose_option,
     worst_option,
 )
 
@@ -111,6 +112,7 @@ IMAGES = (
 @adjusted_option
 @by_option
 @worst_option
+@verbose_option
 @format_option()
 @output_option()
 @per_query_option
@@ -300,6 +302,7 @@ LISTS_EXAMPLES = examples(
 @adjusted_option
 @by_option
 @worst_option
+@verbose_option
 @format_option()
 @output_option()
 @per_query_option
@@ -441,6 +444,7 @@ VERIFY_EXAMPLES = examples(
     "Metrics such as eer,tar@far=0.001, separated by commas or spaces, or all; may be repeated."
 )
 @confidence_option
+@verbose_option
 @format_option()
 @output_option()
 @report_option

@@ -37,7 +37,7 @@ HEADINGS = {
     "frr dims dtypes margin public_share final choose",
     "Metrics": "metrics metric average by worst by_class adjusted settle gallery_sizes extrapolate "
     "confidence no_intervals units seed",
-    "Output": "form output per_query report images card full log names cells",
+    "Output": "form verbose output per_query report images card full log names cells title sections",
     "Compute": "device threads cluster checkpoint resume",
 }
 """The options under each heading, by the names of their parameters."""
@@ -99,6 +99,8 @@ class Written(click.Path):
 
 
 PAGE = Written(".html", ".htm")
+VERBOSE = "verbose"
+"""Under which click keeps --verbose for what prints."""
 
 confidence_option = click.option(
     "--confidence",
@@ -143,6 +145,13 @@ adjusted_option = click.option(
     "--adjusted",
     is_flag=True,
     help="Also show chance-adjusted scores: (score - chance)/(best - chance).",
+)
+verbose_option = click.option(
+    "--verbose",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda context, _, value: context.meta.update({VERBOSE: value}),
+    help="Show every column of the table and all notes.",
 )
 per_query_option = click.option(
     "--per-query", type=PATH, help="Write per-query scores, one row per query (.csv or .parquet)."

@@ -17,7 +17,7 @@ from truerank._util import text
 from truerank._util.errors import InputError
 from truerank._util.files import atomic_path, check_writable, write_text
 from truerank._util.text import escape_csv
-from truerank.cli.options import ENDINGS
+from truerank.cli.options import ENDINGS, VERBOSE
 from truerank.result.result import Result
 from truerank.result.tables import Parts
 
@@ -169,7 +169,7 @@ def deliver(
     them, with those that a fit has added.
     """
     forms: dict[str, Callable[[], str]] = {
-        "table": lambda: result.to_text(adjusted, rule=ruled()),
+        "table": lambda: result.to_text(adjusted, rule=ruled(), verbose=is_verbose()),
         "json": lambda: result.to_json(per_query=False, curves=False),
         "csv": result.to_csv,
         "markdown": lambda: result.to_markdown(adjusted),
@@ -191,6 +191,12 @@ def ruled() -> bool:
     """Whether tables have a rule under their header: on a terminal that can show one."""
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower()
     return sys.stdout.isatty() and encoding.startswith("utf")
+
+
+def is_verbose() -> bool:
+    """Whether the command was given --verbose."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(VERBOSE))
 
 
 def print_form(form: str, forms: Forms) -> None:

@@ -18,6 +18,7 @@ from truerank._util.errors import InputError
 from truerank._util.files import to_json
 from truerank._util.text import TextTable, count
 from truerank.core import registry
+from truerank.core.registry import display_name
 from truerank.core.student import MOST_FREEDOM, quantile
 from truerank.intervals.interval import ends
 from truerank.result import tables
@@ -108,7 +109,8 @@ class Board:
         return self.to_markdown()
 
     def _table(self) -> TextTable:
-        header = ["ranks", "participant", "entry", "score", "interval", "public", "group"]
+        interval = f"{100 * self.rules['confidence']:g} % interval"
+        header = ["ranks", "participant", "entry", "score", interval, "public", "group"]
         header += ["entries scored", "notes"]
         rows = []
         for row in self.rows:
@@ -119,7 +121,7 @@ class Board:
                 row.entry,
                 _written(row.shown.score, row.shown),
                 f"{_written(row.shown.low, row.shown)} to {_written(row.shown.high, row.shown)}",
-                "" if row.public is None else _written(row.public.score, row.public),
+                tables.MISSING if row.public is None else _written(row.public.score, row.public),
                 row.groups,
                 f"{row.openings:,}",
                 "; ".join(row.flaws),
@@ -129,7 +131,7 @@ class Board:
         empty = {
             column
             for column, name in enumerate(header)
-            if name in optional and not any(row[column] for row in rows)
+            if name in optional and all(row[column] in ("", tables.MISSING) for row in rows)
         }
         kept = [column for column in range(len(header)) if column not in empty]
         words = tuple(place for place, column in enumerate(kept) if column in WORDS)
@@ -143,8 +145,9 @@ class Board:
     def title(self) -> str:
         """What is shown."""
         part = "final, private part" if self.final else "public part"
-        return f"Leaderboard by {self.rules['metric']} ({part})"
+        return f"Leaderboard by {display_name(self.rules['metric'])} ({part})"
 
+    @property
     def notes(self) -> list[str]:
         """How to read it."""
         confidence = f"{100 * self.rules['confidence']:g} %"
@@ -182,11 +185,11 @@ class Board:
 
     def to_text(self, *, rule: bool = False) -> str:
         """Plain text as wide as the screen."""
-        return tables.laid_out(self._table(), self.notes(), rule=rule)
+        return tables.laid_out(self._table(), self.notes, rule=rule)
 
     def to_markdown(self) -> str:
         """A Markdown table with its notes."""
-        lines = [f"- {text.escape_markdown(line)}" for line in self.notes()]
+        lines = [f"- {text.escape_markdown(line)}" for line in self.notes]
         title = text.escape_markdown(self.title)
         return f"# {title}\n\n{text.markdown(self._table())}\n" + "\n".join([*lines, ""])
 
@@ -212,7 +215,7 @@ class Board:
             f"<table>\n<thead>{line(table.header, 'th')}</thead>\n<tbody>",
             *(line(row, "td") for row in table.rows),
             "</tbody>\n</table>",
-            *(f"<p>{text.escape(note)}</p>" for note in self.notes()),
+            *(f"<p>{text.escape(note)}</p>" for note in self.notes),
             "</body>\n</html>",
         ]
         return "\n".join(parts) + "\n"

@@ -487,8 +487,25 @@ _MEANINGS = {
 """Metrics whose name in the field, Recall@k, is also that of the other one."""
 
 
+def display_name(metric: str) -> str:
+    """The name of a metric in the field; in parentheses its name here where nobody could guess it.
+
+    Examples
+    --------
+    >>> [display_name(one) for one in ("precision@1", "map@r", "tar@far=0.001")]
+    ['Precision@1', 'MAP@R', 'TAR@FAR=0.1%']
+    >>> display_name("hit@10"), display_name("mrep"), display_name("mfr@b=10")
+    ('Recall@10 (hit@10)', 'GOM ReP (mrep)', 'GOM FR@b=10 (mfr)')
+    """
+    asked = of_result(metric)
+    written = _written(asked, recall=False)
+    if _letters(written.partition("@")[0]) == _letters(asked.name):
+        return written
+    return f"{written} ({asked.name if asked.options else asked})"
+
+
 def field_names(metrics: Iterable[str]) -> dict[str, str]:
-    """The name of each metric of a table; no two share one.
+    """The names of metrics as columns of one table in a paper: short, and no two are the same.
 
     Examples
     --------
@@ -520,6 +537,11 @@ def _written(metric: Metric, recall: bool) -> str:
         is_rate = key == "far"
         parts.append(f"{key.upper()}={_percent(value)}" if is_rate else f"{key}={value}")
     return f"{name}@{', '.join(parts)}" if parts else name
+
+
+def _letters(name: str) -> str:
+    """What a name has in common with other spellings of it: 'hap' of H-AP and of h_ap."""
+    return re.sub("[^a-z0-9]", "", name.lower())
 
 
 def _percent(text: str) -> str:

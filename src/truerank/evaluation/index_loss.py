@@ -33,6 +33,7 @@ from truerank._util.text import TextTable, count, separated
 from truerank._util.threads import available_cores
 from truerank._util.types import Array, Integers, Reals
 from truerank.core.metric import Metric
+from truerank.core.registry import display_name
 from truerank.core.score import PerQuery, Score, split_undefined
 from truerank.core.student import quantile
 from truerank.core.tie_groups import Block, Measure, TieGroups
@@ -516,7 +517,7 @@ class IndexLoss(Mapping[str, MetricLoss]):
 
     def _repr_html_(self) -> str:
         table = text.table(self._table()) if self._losses else ""
-        return text.block(table, text.paragraphs(self.summary()))
+        return text.block(table, text.paragraphs(self.notes))
 
     def _rows(self, written: Any) -> Iterator[list[Any]]:
         for name, loss in self._losses.items():
@@ -526,7 +527,7 @@ class IndexLoss(Mapping[str, MetricLoss]):
             )
             for end in ENDS if several else ENDS[:1]:
                 yield [
-                    name if end == "lower" else "",
+                    display_name(name) if end == "lower" else "",
                     end,
                     percent(getattr(loss.full, end)),
                     *(written(getattr(loss, part), end) for part in PARTS[:3]),
@@ -542,8 +543,9 @@ class IndexLoss(Mapping[str, MetricLoss]):
         header = ["metric", "bound", "full", "quantisation", "cut", "search", "returned"]
         return TextTable(header, list(self._rows(written)), words=(0, 1))
 
-    def summary(self) -> list[str]:
-        """Sentences below the table."""
+    @property
+    def notes(self) -> list[str]:
+        """How to read it, what was searched, and how the intervals came about."""
         facts = self.provenance
         told = (
             "In percent: the full vectors' score, what is lost on the way, and the lists' score, "
@@ -581,8 +583,8 @@ class IndexLoss(Mapping[str, MetricLoss]):
     def to_text(self, *, rule: bool = False) -> str:
         """A table and the sentences below it, as wide as the screen."""
         if not self._losses:
-            return text.printable("\n".join(self.summary()))
-        return laid_out(self._table(), self.summary(), rule=rule)
+            return "\n".join(map(text.paragraph, self.notes))
+        return laid_out(self._table(), self.notes, rule=rule)
 
     def to_markdown(self) -> str:
         """A Markdown table."""

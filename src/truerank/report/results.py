@@ -104,6 +104,7 @@ def _headline(result: Result) -> dict[str, Any]:
         share = known.unit == "share" and known.range == (0.0, 1.0)
         lines.append(
             {
+                "metric": name,
                 "cells": cells,
                 "title": known.title,
                 "words": in_words(name),
@@ -311,7 +312,7 @@ def comparison_data(results: list[Result], names: list[str]) -> dict[str, Any]:
         "models": names,
         "scores": _scores(found),
         "differences": _differences(found),
-        "notes": found.notes(),
+        "notes": found.notes,
         "solved": _solved(results, names),
     }
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from truerank._util.errors import InputError, shortened
 from truerank._util.text import TextTable, count
 from truerank.core.curve import Curve
+from truerank.core.registry import display_name
 from truerank.core.score import AtSize, Score
 from truerank.result import tables
 
@@ -104,6 +105,7 @@ class Galleries:
             key=lambda one: one.size,
         )
         names = list(dict.fromkeys(name for one in every for name in one.scores))
+        header = tables.interval_header(self.provenance)
         rows = []
         for name in names:
             shown = tables.number(name)
@@ -111,17 +113,17 @@ class Galleries:
             rows.append(
                 [tables.marked(name), *(shown(None if s is None else s.value) for s in scores)]
             )
-            ends = ["" if s is None else tables.interval(s) for s in scores]
-            if any(ends):
-                rows.append(["  interval", *ends])
+            ends = [tables.MISSING if s is None else tables.interval(s) for s in scores]
+            if set(ends) != {tables.MISSING}:
+                rows.append([f"  {header}", *ends])
         sentences = [
             "Columns: items in the gallery. Exact means over all smaller galleries; each query's "
             "relevant items stay.",
-            *(f"No score of {name}: {why}." for name, why in every[0].reasons.items()),
+            *(f"No {display_name(name)}: {why}." for name, why in every[0].reasons.items()),
             *self._why_no_interval(every),
         ]
-        header = ["metric", *(f"{one.size:,}" for one in every)]
-        return tables.laid_out(TextTable(header, rows), sentences, rule=rule)
+        columns = ["metric", *(f"{one.size:,}" for one in every)]
+        return tables.laid_out(TextTable(columns, rows), sentences, rule=rule)
 
     def _why_no_interval(self, every: list[AtSize]) -> list[str]:
         """A sentence for each reason, other than that of the whole gallery, why scores in smaller
@@ -134,7 +136,9 @@ class Galleries:
                     which.setdefault(reason, {}).setdefault(name, []).append(f"{one.size:,}")
         lines = []
         for reason, names in which.items():
-            told = "; ".join(f"{name} at {', '.join(sizes)}" for name, sizes in names.items())
+            told = "; ".join(
+                f"{display_name(name)} at {', '.join(sizes)}" for name, sizes in names.items()
+            )
             lines.append(f"No interval for {told}: {reason}.")
         return lines
 
@@ -271,7 +275,10 @@ class Extrapolation(Mapping[str, Foretold]):
             f"{count(self.gallery, 'item')}: no measurement. The error is what the same fit, "
             f"through sizes up to a tenth of the gallery, makes of the whole one. {SEEN}"
         ]
-        sentences += [f"No extrapolation of {name}: {why}." for name, why in self.skipped.items()]
+        sentences += [
+            f"No extrapolation of {display_name(name)}: {why}."
+            for name, why in self.skipped.items()
+        ]
         table = TextTable(["metric", f"at {self.size:,}", "error at gallery"], rows)
         return tables.laid_out(table, sentences)
 

@@ -23,6 +23,7 @@ from truerank._util.arrays import as_plain
 from truerank._util.errors import InputError, TruerankWarning, shortened
 from truerank._util.text import TextTable, count, level_name
 from truerank._util.types import Array, Integers, Reals
+from truerank.core.registry import display_name
 from truerank.distance.base import Space
 from truerank.distance.catalogue import build
 from truerank.distance.probe import probe
@@ -244,13 +245,13 @@ class NeighborList:
         }
 
     def title(self, metric: str | None = None) -> str:
-        """'query 17, id image-017, label cat (map@r 12.50 %)'."""
+        """'query 17, id image-017, label cat (MAP@R 12.50 %)'."""
         known = [("id", self.id), ("label", self.label), ("group", self.group)]
         parts = [f"query {self.query}"]
         parts += [f"{name} {value}" for name, value in known if value is not None]
         line = ", ".join(parts)
         if metric is not None and self.score is not None:
-            line += f" ({metric} {tables.percent(self.score)} %)"
+            line += f" ({display_name(metric)} {tables.percent(self.score)} %)"
         return line
 
     def table(self, levels: list[str]) -> TextTable:
@@ -263,7 +264,7 @@ class NeighborList:
             verdict = one["verdict"]
             if verdict == "near miss":
                 verdict += f" ({level_name(one['level'])})"
-            cells = ["" if one[name] is None else str(one[name]) for name in names]
+            cells = [tables.MISSING if one[name] is None else str(one[name]) for name in names]
             grades = [f"{one['grade']:g}" for _ in judged]
             ranks = _ranks(one["rank"], one["last_rank"])
             numbers = [str(one["row"]), f"{one['distance']:.6g}", *grades]
@@ -321,7 +322,7 @@ class Neighbors:
             + text.paragraphs([one.about_mates()])
             for one in self.lists
         ]
-        return text.block(*parts, text.paragraphs(self.notes()))
+        return text.block(*parts, text.paragraphs(self.notes))
 
     def chosen_by(self, metric: str, scores: Reals) -> Neighbors:
         """The same, with the score of each query in a metric."""
@@ -330,16 +331,15 @@ class Neighbors:
 
     def to_text(self, *, rule: bool = False) -> str:
         """Plain text as wide as the screen."""
-        width = text.screen_width()
         parts = [
-            "\n".join(text.fill([one.title(self.metric)], width))
-            + "\n"
-            + tables.laid_out(one.table(self.levels), [one.about_mates()], rule=rule)
+            f"{text.paragraph(one.title(self.metric), strong=rule)}\n"
+            f"{text.paragraph(one.about_mates())}\n"
+            + tables.laid_out(one.table(self.levels), rule=rule)
             for one in self.lists
         ]
-        notes = text.fill(self.notes(), width)
-        return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])])
+        return "\n\n".join([*parts, *map(text.paragraph, self.notes)])
 
+    @property
     def notes(self) -> list[str]:
         """How ranks are to be read, where ties leave some open."""
         if any((one.nearest.first < one.nearest.last).any() for one in self.lists):

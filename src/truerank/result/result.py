@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 
 SCHEMA_VERSION = 1
+MOST_IN_REPR = 3
+"""Metrics that the short form of a result names."""
 _TWINS = {"hit@1": "precision@1", "precision@1": "hit@1"}
 """One item at rank 1 is a hit or not: the two metrics are the same number."""
 
@@ -109,7 +111,18 @@ class Result(Galleries, Mapping[str, Score]):
     def __str__(self) -> str:
         return tables.as_text(self)
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        """'Result(precision@1=0.497, map@r=0.248, ..., 12 metrics)'."""
+        names = tables.headline_first(self)
+        shown = [f"{name}={self[name].value:.3f}" for name in names[:MOST_IN_REPR]]
+        if len(names) > MOST_IN_REPR:
+            shown += ["...", f"{len(names)} metrics"]
+        return f"Result({', '.join(shown)})"
+
+    @property
+    def notes(self) -> list[str]:
+        """All notes on this result as sentences: str shows the first ones."""
+        return tables.summary(self)
 
     def _repr_markdown_(self) -> str:
         return tables.as_markdown(self)
@@ -362,12 +375,15 @@ class Result(Galleries, Mapping[str, Score]):
             del row["replicates"]
         return pandas.DataFrame.from_dict(rows, orient="index")
 
-    def to_text(self, adjusted: bool = False, *, rule: bool = False) -> str:
+    def to_text(
+        self, adjusted: bool = False, *, rule: bool = False, verbose: bool = False
+    ) -> str:
         """Plain text as wide as the screen, as str gives it; `rule` draws a line below the header.
 
-        `adjusted` adds the chance-adjusted score.
+        `adjusted` adds the chance-adjusted score. `verbose` adds the names by which metrics are
+        asked for, the expected and the upper bound over ties, what was counted, and all notes.
         """
-        return tables.as_text(self, adjusted, rule=rule)
+        return tables.as_text(self, adjusted, rule=rule, verbose=verbose)
 
     def to_markdown(self, adjusted: bool = False) -> str:
         """A Markdown table, in percent; `adjusted` adds the chance-adjusted score.

@@ -1,8 +1,10 @@
 """Tables of a result, whole or by parts of its queries: text, Markdown, LaTeX, CSV, HTML.
 
-Percent for people, fractions in CSV. Expected and upper bound are shown only where ties leave
-more than a single number. The last column says what was counted; an arrow marks metrics for
-which lower is better. Parts (`Result.by`) have one row per value, the worst first.
+Metrics have the names of the field and scores are in percent; CSV has the names to ask for and
+fractions. The text begins with the headline metrics and ends with at most two notes. A column
+says what ties could add, where that shows in a printed digit; an arrow marks metrics for which
+lower is better. `verbose` shows every column and every note. Parts (`Result.by`) have one row
+per value, the worst first.
 """
 
 from __future__ import annotations
@@ -13,13 +15,24 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from truerank._util import text
 from truerank._util.errors import InputError
-from truerank._util.text import LOWER, TextTable, count, plural
+from truerank._util.text import LOWER, TextTable, count
 from truerank.core import registry
+from truerank.core.registry import display_name, field_names
 from truerank.core.score import Score
 from truerank.distance import catalogue
 
 if TYPE_CHECKING:
     from truerank.result.result import Result
+
+
+HEADLINE = ("precision@1", "hit@1", "map@r", "map")
+"""The metrics that papers compare, which stand first: of metric learning and of re-ID."""
+FEW = 3
+"""Other metrics than those of the headline that need no blank line between."""
+NOTES = 2
+"""Notes below a table that is not verbose."""
+MISSING = "-"
+"""What every table shows for a number that is not defined or was not computed."""
 
 
 class Scored(Protocol):
@@ -41,145 +54,200 @@ class Scored(Protocol):
 
 def percent(value: float | None) -> str:
     """A share in percent, such as '12.34', or '-' for what is not defined."""
-    return "-" if value is None or value != value else f"{100 * value:.2f}"
+    return MISSING if value is None or value != value else f"{100 * value:.2f}"
 
 
 def number(metric: str) -> Callable[[float | None], str]:
     """How a metric's values are written: in percent, but thresholds in the distance's unit."""
-    from truerank.core import registry
-
     known = registry.find(metric)
 
     def written(value: float | None) -> str:
         if value is None or value != value:
-            return "-"
+            return MISSING
         return f"{100 * value:.{known.decimals}f}" if known.unit == "share" else f"{value:.6g}"
 
     return written
 
 
 def marked(metric: str, name: str | None = None) -> str:
-    """The metric, or another name of it, with an arrow if lower is better."""
-    from truerank.core import registry
-
-    higher = registry.find(metric).higher_is_better
-    return (name or metric) if higher else f"{name or metric} {LOWER}"
+    """The metric's name for people, or another one, with an arrow if lower is better."""
+    name = display_name(metric) if name is None else name
+    return name if registry.find(metric).higher_is_better else f"{name} {LOWER}"
 
 
-def explained(metrics: Iterable[str]) -> list[str]:
-    """A line that explains the arrow, if any of the metrics has it."""
-    return [f"{LOWER} lower is better."] if any(LOWER in marked(name) for name in metrics) else []
+def is_lower_better(metrics: Iterable[str]) -> bool:
+    """Whether any of the metrics has an arrow, which needs an explanation."""
+    return any(not registry.find(name).higher_is_better for name in metrics)
 
 
-def cells(result: Scored, adjusted: bool = False) -> tuple[list[str], list[list[str]]]:
+def headline_first(metrics: Iterable[str]) -> list[str]:
+    """The metrics in the order in which they are shown."""
+    names = list(metrics)
+    first = [name for name in HEADLINE if name in names]
+    return first + [name for name in names if name not in first]
+
+
+def cells(
+    result: Scored, adjusted: bool = False, *, verbose: bool = False
+) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the table people see; `adjusted` adds the chance-adjusted score."""
     scores = list(result.values())
-    tied = any(score.tied for score in scores)
-    intervals = any(score.interval is not None for score in scores)
-    chance = any(score.chance is not None for score in scores)
-    header = ["metric", "score"]
-    header += ["expected", "upper"] if tied else []
-    header += ["interval"] if intervals else []
-    header += ["chance"] if chance else []
-    header += ["adjusted"] if adjusted else []
-    units = {score.counted for score in scores if score.n} or {"query"}
-    header += [plural(*units) if len(units) == 1 else "n"]
-    rows = []
-    for score in scores:
-        shown = number(score.metric)
-        row = [marked(score.metric), shown(score.value)]
-        if tied:
-            row += [shown(score.expected), shown(score.upper)] if score.tied else ["", ""]
-        if intervals:
-            row.append(interval(score))
-        if chance:
-            row.append(percent(score.chance))
-        if adjusted:
-            row.append(percent(score.adjusted))
-        in_header = len(units) == 1 or not score.n
-        rows.append([*row, f"{score.n:,}" if in_header else count(score.n, score.counted)])
-    return header, rows
+    columns: list[tuple[str, Callable[[Score], str]]] = [
+        ("metric", lambda score: marked(score.metric)),
+        ("score", lambda score: number(score.metric)(score.value)),
+    ]
+    if verbose:
+        columns.insert(1, ("name", lambda score: score.metric))
+    if any(score.interval is not None for score in scores):
+        columns.append((interval_header(result.provenance), interval))
+    if "lists" in result.provenance and _shows_ties(result) and not verbose:
+        columns.append(("upper", lambda score: number(score.metric)(score.upper)))
+    elif _shows_ties(result) and not verbose:
+        columns.append(("ties", _ties))
+    elif verbose and any(score.tied for score in scores):
+        columns.append(("expected", lambda score: number(score.metric)(score.expected)))
+        columns.append(("upper", lambda score: number(score.metric)(score.upper)))
+    if any(score.chance is not None for score in scores):
+        columns.append(("chance", lambda score: percent(score.chance)))
+    if adjusted:
+        columns.append(("adjusted", lambda score: percent(score.adjusted)))
+    if verbose:
+        columns.append(("n", lambda score: count(score.n, score.counted)))
+    header = [name for name, _ in columns]
+    return header, [[shown(score) for _, shown in columns] for score in scores]
 
 
 def interval(score: Score) -> str:
-    """The ends of a score's interval as people read them; empty without one."""
-    if score.interval is None:
-        return ""
-    shown = number(score.metric)
-    return f"{shown(score.interval[0])} to {shown(score.interval[1])}"
+    """The ends of a score's interval as people read them."""
+    return ends(score.interval, number(score.metric))
+
+
+def ends(pair: tuple[float, float] | None, shown: Callable[[float | None], str]) -> str:
+    """An interval as people read it: '12.00 to 14.50', or '-' without one."""
+    return MISSING if pair is None else f"{shown(pair[0])} to {shown(pair[1])}"
+
+
+def interval_header(facts: Mapping[str, Any]) -> str:
+    """'95 % interval', as far as a result's provenance has the level of its intervals."""
+    level = (facts.get("intervals") or {}).get("confidence")
+    return f"{100 * level:g} % interval" if isinstance(level, float) else "interval"
+
+
+def _ties(score: Score) -> str:
+    """What a score could gain if ties counted for the model: '+0.07'."""
+    if score.reason is not None:
+        return MISSING
+    best = score.upper if score.value == score.lower else score.lower
+    gain = number(score.metric)(abs(best - score.value))
+    return f"{'-+'[best > score.value]}{gain}" if set(gain) & set("123456789") else gain
+
+
+def _shows_ties(result: Scored) -> bool:
+    """Whether ties show in any printed digit."""
+    return any(score.tied and _ties(score)[0] in "+-" for score in result.values())
 
 
 def summary(result: Scored) -> list[str]:
-    """Sentences below the table: how to read it, what was ranked, left out and tied."""
+    """All notes on a result: what was scored, what is missing and why, and how it came about."""
     facts = result.provenance
-    lines = [*_undefined(result), *explained(result)]
-    if facts.get("part"):
-        lines.append(f"Part of a result: {count(facts['queries'], 'query')}.")
-    elif "trials" in facts:
-        lines += _trials(facts)
-    elif "queries" in facts:
-        gallery = (
-            "leave-one-out"
-            if facts["leave_one_out"]
-            else f"against {count(facts['gallery'], 'gallery item')}"
-        )
-        lines.append(
-            f"{count(facts['queries'], 'query')} {gallery}, "
-            f"{_distance(facts['distance'])}, "
-            f"mean over {'classes' if facts['average'] == 'class' else 'queries'}; "
-            f"score is the lower bound over ties{_and_lists(facts)}, in percent{_but_for(result)}."
-        )
-        if "lists" in facts:
-            lines += _lists(facts["lists"])
-        if "gallery_size" in facts:
-            lines.append(
-                f"On average over galleries of {facts['gallery_size']:,} of the "
-                f"{count(facts['gallery'], 'item')}; each query's relevant items stay."
-            )
-        if facts["excluded"] not in ([], ["each row itself"]):
-            lines.append(f"Never ranked: {', '.join(map(text.reworded, facts['excluded']))}.")
-        dropped = facts["no_mate"]
-        if dropped:
-            parts = ", ".join(_why(reason, number) for reason, number in dropped.items())
-            fate = "counted as 0" if facts["no_mate_option"] == "zero" else "left out"
-            lines.append(f"{count(sum(dropped.values()), 'unmated query')} {fate}: {parts}.")
-        ties = facts.get("ties")
-        if ties is not None and ties["queries"]:
-            lines.append(
-                f"Ties between relevant and irrelevant items in {count(ties['queries'], 'query')} "
-                f"({count(ties['groups'], 'tie group')})."
-            )
-        if facts.get("severity") is not None:
-            lines.append(_severity(facts["severity"]))
-        if facts.get("consistency") is not None:
-            lines.append(_consistency(facts["consistency"]))
-        lines += _zero_vectors(facts["distance"])
-        merged = facts["distance"].get("merged_rows")
-        if merged:
-            lines.append(
-                f"{count(merged, 'distinct row')} became equal to another on the grid "
-                f"({facts['distance']['grid']})."
-            )
-        alike = facts["distance"].get("rounded_alike")
-        if alike:
-            lines.append(
-                f"{count(alike, 'distinct cosine')} tied with another by rounding, among those "
-                "that were checked."
-            )
-        tree = facts.get("hierarchy")
-        if tree is not None and tree["non_monotone_share"] > 0:
-            lines.append(
-                f"In {100 * tree['non_monotone_share']:.1f} % of the queries h_ap's relevance puts "
-                "a coarser match above a finer one (few coarse relevant items share much): read "
-                "sum_wap."
-            )
+    is_whole = "queries" in facts and not facts.get("part") and "trials" not in facts
+    lines = [*_answers(facts), _reading(result), *_undefined(result)]
+    lines += _problems(facts) if is_whole else []
+    lines += [*_without_intervals(result), *_about_intervals(result)]
+    lines += _about_task(facts) if is_whole else []
     lines += [
-        f"{score.metric}: bounded by {100 * score.bracket[0]:.4f} and {100 * score.bracket[1]:.4f}."
+        f"{display_name(score.metric)}: bounded by {100 * score.bracket[0]:.4f} and "
+        f"{100 * score.bracket[1]:.4f}."
         for score in result.values()
         if score.bracket is not None
     ]
-    lines += _about_intervals(result)
-    return lines + _grouped("Skipped ", result.skipped)
+    return [line for line in lines + _grouped("Skipped ", result.skipped) if line]
+
+
+def _reading(result: Scored) -> str:
+    """What was scored, and how to read the numbers."""
+    facts = result.provenance
+    units = {registry.find(metric).unit for metric in result}
+    scale = "In percent" if units != {"distance"} else "Distances"
+    scale += ", thresholds as distances" if len(units) > 1 else ""
+    scale += f"; {LOWER} lower is better" if is_lower_better(result) else ""
+    lines = [f"{what}." for what in [_scored(facts)] if what] + [f"{scale}."]
+    if "lists" in facts:
+        where = "last in score, next in upper"
+        if facts["lists"].get("gallery_size", 0) is None:
+            where = "worth nothing in score, next in upper"
+        lines.append(f"What was not returned is {where}; ties count against the model in score.")
+    elif _shows_ties(result):
+        lines.append("Ties count against the model; column ties: the gain if they counted for it.")
+    return " ".join(lines)
+
+
+def _scored(facts: dict[str, Any]) -> str:
+    """How many queries, among how many items, by which distance."""
+    if facts.get("part"):
+        return f"Part of a result: {count(facts['queries'], 'query')}"
+    if "trials" in facts:
+        return (
+            f"{count(facts['trials']['positive'], 'positive trial')} and "
+            f"{facts['trials']['negative']:,} negative, {_distance(facts['distance'])}"
+        )
+    if "queries" not in facts:
+        return ""
+    dropped, queries = facts["no_mate"], facts["queries"]
+    why = ", ".join(_why(reason, number) for reason, number in dropped.items())
+    scored = f"{count(queries, 'query')} scored"
+    if dropped and facts["no_mate_option"] == "zero":
+        scored += f", {sum(dropped.values()):,} of them as 0 ({why}),"
+    elif dropped:
+        scored = f"{queries - sum(dropped.values()):,} of {scored} ({why})"
+    gallery = f"against {count(facts['gallery'], 'gallery item')}"
+    gallery = "leave-one-out" if facts["leave_one_out"] else gallery
+    if "gallery_size" in facts:
+        gallery = (
+            f"on average against galleries of {facts['gallery_size']:,} of the "
+            f"{count(facts['gallery'], 'item')} that keep the query's relevant items"
+        )
+    average = ", mean over classes" if facts["average"] == "class" else ""
+    return f"{scored} {gallery}, {_distance(facts['distance'])}{average}"
+
+
+def _about_task(facts: dict[str, Any]) -> list[str]:
+    """Sentences about the vectors, the lists and the rules of the task."""
+    lines = []
+    merged = facts["distance"].get("merged_rows")
+    if merged:
+        lines.append(
+            f"{count(merged, 'distinct row')} became equal to another on the grid "
+            f"({facts['distance']['grid']})."
+        )
+    alike = facts["distance"].get("rounded_alike")
+    if alike:
+        lines.append(
+            f"{count(alike, 'distinct cosine')} tied with another by rounding, among those "
+            "that were checked."
+        )
+    tree = facts.get("hierarchy")
+    if tree is not None and tree["non_monotone_share"] > 0:
+        lines.append(
+            f"In {100 * tree['non_monotone_share']:.1f} % of the queries the relevance of H-AP "
+            "puts a coarser match above a finer one (few coarse relevant items share much): use "
+            "sum_wap."
+        )
+    if "lists" in facts:
+        lines += _lists(facts["lists"])
+    ties = facts.get("ties")
+    if ties is not None and ties["queries"]:
+        lines.append(
+            f"Ties between relevant and irrelevant items in {count(ties['queries'], 'query')} "
+            f"({count(ties['groups'], 'tie group')})."
+        )
+    if facts["excluded"] not in ([], ["each row itself"]):
+        lines.append(f"Never ranked: {', '.join(map(text.reworded, facts['excluded']))}.")
+    if facts.get("severity") is not None:
+        lines.append(_severity(facts["severity"]))
+    if facts.get("consistency") is not None:
+        lines.append(_consistency(facts["consistency"]))
+    return lines
 
 
 def _distance(facts: dict[str, Any]) -> str:
@@ -192,12 +260,8 @@ def _distance(facts: dict[str, Any]) -> str:
     return given.get(facts["distance"], f"{facts['distance']} distance")
 
 
-def _and_lists(facts: dict[str, Any]) -> str:
-    return " and over what was not returned" if "lists" in facts else ""
-
-
 def _lists(facts: dict[str, Any]) -> list[str]:
-    """Sentences about lists: how long, what was wrong in them, what is missing, what settles."""
+    """Sentences about lists: how long they are, and what is missing."""
     few, many = facts["shortest"], facts["longest"]
     places = f"{few:,} to {count(many, 'place')}" if few < many else count(many, "place")
     lines = [f"Lists of {places}."]
@@ -205,40 +269,68 @@ def _lists(facts: dict[str, Any]) -> list[str]:
         lines[0] = (
             f"Lists of {places}, without {facts['taken_out']:,} that the query itself or junk had."
         )
-    if facts["repeated"] or facts["unknown"]:
-        lines.append(
-            f"Wrong in their places: {count(facts['repeated'], 'repeated item')}, "
-            f"{count(facts['unknown'], 'unknown item')}."
-        )
     missing = facts["missing"]
     if missing["mates"]:
-        known = facts.get("gallery_size", 0) is not None
-        where = "last in the score, next in upper, anywhere behind the list in expected"
-        where = where if known else "worth nothing in score and expected, next in upper"
         lines.append(
             f"{count(missing['mates'], 'relevant item')} of "
-            f"{count(missing['queries'], 'query')} not returned: {where}."
+            f"{count(missing['queries'], 'query')} not returned."
         )
-    if (recall := facts.get("neighbour_recall")) is not None:
-        shown = percent(recall["value"])
-        if recall["interval"] is not None:
-            shown += f" ({' to '.join(map(percent, recall['interval']))})"
-        lines.append(f"neighbour_recall@{recall['k']} against exact search: {shown}.")
-    if "settle" in facts:
-        found = facts["settle"]["k"]
-        ks = ", ".join(f"{name} {k:,}" for name, k in found.items() if k is not None)
-        none = ", ".join(name for name, k in found.items() if k is None)
-        width = f"{100 * facts['settle']['width']:g} % between score and upper"
-        lines += [f"Smallest k for at most {width}: {ks}."] if ks else []
-        lines += [f"No k up to {facts['asked']:,} leaves at most {width}: {none}."] if none else []
     return lines
 
 
+def _answers(facts: dict[str, Any]) -> list[str]:
+    """Numbers besides the scores that somebody asked for: they are always shown."""
+    lines = []
+    lists = facts.get("lists") or {}
+    if (recall := lists.get("neighbour_recall")) is not None:
+        shown = percent(recall["value"])
+        if recall["interval"] is not None:
+            shown += f" ({ends(tuple(recall['interval']), percent)})"
+        lines.append(f"neighbour_recall@{recall['k']} against exact search: {shown}.")
+    if "settle" in lists:
+        found = lists["settle"]["k"]
+        ks = ", ".join(f"{display_name(name)} {k:,}" for name, k in found.items() if k is not None)
+        none = ", ".join(display_name(name) for name, k in found.items() if k is None)
+        width = f"{100 * lists['settle']['width']:g} % between score and upper"
+        lines += [f"Smallest k for at most {width}: {ks}."] if ks else []
+        lines += [f"No k up to {lists['asked']:,} leaves at most {width}: {none}."] if none else []
+    if facts.get("folds") is not None:
+        folds = facts["folds"]["per_fold"]
+        mean = facts["folds"]["accuracy"]
+        spread = (sum((x - mean) ** 2 for x in folds) / (len(folds) - 1)) ** 0.5
+        lines.append(
+            f"Accuracy over {len(folds)} folds, each at the best threshold of the other folds: "
+            f"{percent(mean)} (standard error {percent(spread / len(folds) ** 0.5)})."
+        )
+    return lines
+
+
+def _problems(facts: dict[str, Any]) -> list[str]:
+    """Sentences about rows and lists that somebody should look at."""
+    lines = _zero_vectors(facts["distance"])
+    lists = facts.get("lists") or {}
+    if lists and (lists["repeated"] or lists["unknown"]):
+        lines.append(
+            f"Wrong in their places: {count(lists['repeated'], 'repeated item')}, "
+            f"{count(lists['unknown'], 'unknown item')}."
+        )
+    return lines
+
+
+_WHY = {
+    "singleton": ("is alone in its class", "are alone in their class"),
+    "all mates junk": ("has junk alone as relevant items",) * 2,
+    "not in gallery": ("has no relevant item in the gallery",) * 2,
+    "unjudged": ("is unjudged", "are unjudged"),
+}
+"""Reasons why queries are unmated, of one query and of several."""
+
+
 def _why(reason: str, queries: int) -> str:
-    """How many queries have no relevant item for this reason, such as '2 singletons'."""
-    return (
-        count(queries, reason) if reason == "singleton" else f"{queries:,} {text.reworded(reason)}"
-    )
+    """How many queries have no relevant item for this reason: '2 are alone in their class'."""
+    one, several = _WHY.get(reason, (reason, reason))
+    words = one if queries == 1 else several.replace("has ", "have ")
+    return f"{queries:,} {words}"
 
 
 def _zero_vectors(facts: dict[str, Any]) -> list[str]:
@@ -260,58 +352,54 @@ def _grouped(start: str, reasons: Mapping[str, str]) -> list[str]:
     """A sentence for each reason, with all the metrics that it concerns."""
     metrics: dict[str, list[str]] = {}
     for name, reason in reasons.items():
-        metrics.setdefault(reason, []).append(name)
+        metrics.setdefault(reason, []).append(display_name(name))
     return [f"{start}{', '.join(names)}: {reason}." for reason, names in metrics.items()]
 
 
-def _trials(facts: dict[str, Any]) -> list[str]:
-    lines = [
-        f"{count(facts['trials']['positive'], 'positive trial')} and "
-        f"{facts['trials']['negative']:,} negative, {_distance(facts['distance'])}."
-    ]
-    if facts["folds"] is not None:
-        folds = facts["folds"]["per_fold"]
-        spread = (
-            sum((x - facts["folds"]["accuracy"]) ** 2 for x in folds) / (len(folds) - 1)
-        ) ** 0.5
-        lines.append(
-            f"Accuracy over {len(folds)} folds, each at the best threshold of the other folds: "
-            f"{percent(facts['folds']['accuracy'])} (standard error "
-            f"{percent(spread / len(folds) ** 0.5)})."
-        )
-    return lines
+def _without_intervals(result: Scored) -> list[str]:
+    """Sentences that say why scores have no interval."""
+    reasons = {
+        score.metric: score.interval_reason
+        for score in result.values()
+        if score.interval_reason is not None
+    }
+    if len(reasons) == len(result) and len(set(reasons.values())) == 1:
+        return [f"No interval: {next(iter(reasons.values()))}."]
+    return _grouped("No interval for ", reasons)
 
 
 def _about_intervals(result: Scored) -> list[str]:
-    """Sentences that say how the intervals came about, and why scores have none."""
+    """Sentences that say how the intervals came about."""
     facts = result.provenance.get("intervals")
-    lines = []
-    if facts is not None and any(score.interval is not None for score in result.values()):
-        lines.append(
-            f"Intervals of {100 * facts['confidence']:g} % by {facts['method']}; {facts['truth']}."
-        )
-        held = {score.metric for score in result.values() if score.interval is not None}
-        by_level: dict[str, list[str]] = {}
-        for name, level in facts.get("units", {}).items():
-            if name in held:
-                by_level.setdefault(level, []).append(name)
-        lines += [f"Classes of {level} for {', '.join(of)}." for level, of in by_level.items()]
-    without: dict[str, list[str]] = {}
-    for score in result.values():
-        if score.interval_reason is not None:
-            without.setdefault(score.interval_reason, []).append(score.metric)
-    for reason, names in without.items():
-        which = "" if len(names) == len(result) else f" for {', '.join(names)}"
-        lines.append(f"No interval{which}: {reason}.")
-    return lines
+    held = {score.metric for score in result.values() if score.interval is not None}
+    if facts is None or not held:
+        return []
+    method, target = facts["method"], facts["truth"]
+    for stored, shown in _METHODS.items():
+        method, target = method.replace(stored, shown), target.replace(stored, shown)
+    by_level: dict[str, list[str]] = {}
+    for name, level in facts.get("units", {}).items():
+        if name in held:
+            by_level.setdefault(level, []).append(display_name(name))
+    lines = [f"{100 * facts['confidence']:g} % intervals by {method}; {target}."]
+    return lines + [f"Classes of {level} for {', '.join(of)}." for level, of in by_level.items()]
 
 
-def _but_for(result: Scored) -> str:
-    """An exception to 'in percent', where some metrics are thresholds."""
-    from truerank.core import registry
-
-    units = {registry.find(metric).unit for metric in result}
-    return ", but for thresholds" if units - {"share"} else ""
+_METHODS = {
+    ", ratio estimator": "",
+    "; jackknife over": "; by delete-one jackknife over",
+    "; delete-group": "; by delete-group",
+    "jackknife over the classes, each left out": "jackknife over the classes",
+    "jackknife over the queries, each left out": "jackknife over the queries",
+    "where the data set a threshold": "for metrics whose threshold the data determine",
+    "expectation over new data sets of the same design: new classes, same sizes": (
+        "they cover the expected score on new classes of the same sizes"
+    ),
+    "expectation over new people, paired in the same way": (
+        "they cover the expected score on new people, paired in the same way"
+    ),
+}
+"""Parts of what results store about their intervals, and how people read them."""
 
 
 def _consistency(facts: dict[str, Any]) -> str:
@@ -332,37 +420,90 @@ def _severity(facts: dict[str, Any]) -> str:
     return str(Severity(facts["queries"], facts["errors"], facts["by_level"], {}))
 
 
-def as_text(result: Scored, adjusted: bool = False, *, rule: bool = False) -> str:
+def as_text(
+    result: Scored, adjusted: bool = False, *, rule: bool = False, verbose: bool = False
+) -> str:
     """A result as plain text, as wide as the screen."""
-    return laid_out(TextTable(*cells(result, adjusted)), summary(result), rule=rule)
+    header, rows = cells(result, adjusted, verbose=verbose)
+    by_name = dict(zip(result, rows, strict=True))
+    order = headline_first(result)
+    headline = sum(name in HEADLINE for name in order)
+    shown = [by_name[name] for name in order]
+    if headline and len(order) > headline + FEW:
+        shown.insert(headline, [""] * len(header))
+    strong = {(row, column) for row in range(headline) for column in range(2 + verbose)}
+    words = (0, 1) if verbose else (0,)
+    table = TextTable(header, shown, words, frozenset(strong))
+    answers = _answers(result.provenance)
+    notes = summary(result)[len(answers) :]
+    more = "" if verbose else "result.notes"
+    return laid_out(table, notes, answers=answers, rule=rule, more=more)
 
 
-def laid_out(table: TextTable, sentences: Iterable[str] = (), *, rule: bool = False) -> str:
-    """A table and the sentences below it as plain text, as wide as the screen."""
-    width = text.screen_width()
-    lines = [text.text(table, width, rule=rule), *text.fill(sentences, width)]
-    return text.printable("\n".join(lines))
+def laid_out(
+    table: TextTable,
+    notes: Iterable[str] = (),
+    *,
+    answers: Iterable[str] = (),
+    rule: bool = False,
+    more: str = "",
+) -> str:
+    """A table and the notes below it as plain text, as wide as the screen.
+
+    `rule` draws a line below the header and, on a terminal that has it, sets bold and faint type.
+    `more` shows at most two notes and says where the others are; `answers` are shown in any case.
+    """
+    styled = rule and text.has_styles()
+    width = text.prose_width()
+    above, below = text.fill(answers, width), text.fill(shortlist(list(notes), more), width)
+    below = [text.faint(line) for line in below] if styled else below
+    shown = [text.text(table, text.screen_width(), rule=rule, styled=styled)]
+    shown += ["\n".join(lines) for lines in (above, below) if lines]
+    return text.printable("\n\n".join(shown))
+
+
+def shortlist(notes: list[str], more: str = "") -> list[str]:
+    """All notes as a list, or the first ones and where `more` are."""
+    if not more:
+        return notes if len(notes) <= NOTES else [f"- {note}" for note in notes]
+    rest = len(notes) - NOTES
+    if rest <= 0:
+        return notes
+    where = f" ({count(rest, 'more note')}: {more}, --verbose)"
+    return [*notes[: NOTES - 1], notes[NOTES - 1] + where]
 
 
 def as_markdown(result: Scored, adjusted: bool = False) -> str:
     """A result as a Markdown table, and below it why scores are not defined."""
     lines = map(text.escape_markdown, _undefined(result))
     reasons = "".join(f"- {line}\n" for line in lines)
-    table = text.markdown(TextTable(*cells(result, adjusted)))
+    table = text.markdown(_ordered(result, adjusted))
     return table + (f"\n{reasons}" if reasons else "")
 
 
 def as_html(result: Scored) -> str:
-    """A result as a notebook shows it: the table, and the sentences below it."""
-    table = text.table(TextTable(*cells(result)))
-    return text.block(table, text.paragraphs(summary(result)))
+    """A result as a notebook shows it: the table, and the first notes below it."""
+    answers = _answers(result.provenance)
+    notes = [*answers, *shortlist(summary(result)[len(answers) :], "result.notes")]
+    return text.block(text.table(_ordered(result)), text.paragraphs(notes))
 
 
 def as_latex(result: Scored, adjusted: bool = False) -> str:
     """A result as a booktabs tabular, and in comments why scores are not defined."""
-    table = text.latex(TextTable(*cells(result, adjusted)))
+    table = text.latex(_ordered(result, adjusted, field_names(result)))
     reasons = (text.visible(" ".join(line.split())) for line in _undefined(result))
     return table + "".join(f"% {line}\n" for line in reasons)
+
+
+def _ordered(
+    result: Scored, adjusted: bool = False, names: Mapping[str, str] | None = None
+) -> TextTable:
+    """The table with the headline first, under other names if there are some."""
+    header, rows = cells(result, adjusted)
+    by_name = dict(zip(result, rows, strict=True))
+    for name, other in (names or {}).items():
+        by_name[name][0] = marked(name, other)
+    return TextTable(header, [by_name[name] for name in headline_first(result)])
 
 
 def as_csv(result: Scored) -> str:
@@ -429,7 +570,8 @@ class Parts:
 
     def table(self) -> TextTable:
         """Cells for people, in percent."""
-        header = [self.attribute, *map(marked, self.metrics), "queries"]
+        names = field_names(self.metrics)
+        header = [self.attribute, *(marked(m, names[m]) for m in self.metrics), "queries"]
         rows = [
             [
                 str(value),
@@ -443,7 +585,8 @@ class Parts:
     def to_text(self, *, rule: bool = False) -> str:
         """Plain text as wide as the screen."""
         sentence = (
-            f"{count(self.of, 'part')} by {self.attribute}, the worst in {self.metrics[0]} first"
+            f"{count(self.of, 'part')} by {self.attribute}, the worst in "
+            f"{field_names(self.metrics)[self.metrics[0]]} first"
         )
         if len(self.rows) < self.of:
             sentence += f"; {len(self.rows):,} are shown"

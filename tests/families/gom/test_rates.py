@@ -184,7 +184,7 @@ def test_two_models_are_told_that_integrals_follow_their_scales() -> None:
     noisy = rows + np.random.default_rng(1).normal(size=rows.shape).astype(np.float32)
     for metrics, said in ((["map", "mrep", "mfr"], 1), (["map", "mrep@far=0.1"], 0)):
         results = [truerank.evaluate(one, labels, metrics=metrics) for one in (rows, noisy)]
-        notes = truerank.compare(*results).notes()
+        notes = truerank.compare(*results).notes
         assert sum("scale that each model" in note for note in notes) == said
 
 

@@ -148,7 +148,7 @@ function gomChart(curves, marks) {
 function curveCharts(models, shownModel) {
   const several = models.length > 1;
   const all = models.map(withStops);
-  const asked = models.flatMap((model) => model.headline.rows.map((row) => row.cells[0]));
+  const asked = models.flatMap((model) => model.headline.rows.map((row) => row.metric));
   const frozen = asked.some((metric) => metric.includes("frozen"));
   const together = !several && GOM.every((name) => all[0][name]);
   const names = [...new Set(all.flatMap(Object.keys))].filter((name) => name !== "severity" && (frozen || !name.includes("frozen")));

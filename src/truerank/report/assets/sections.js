@@ -18,11 +18,11 @@ const HEROES = ["precision@1", "hit@1", "map@r", "h_ap", "mrep", "auc", "tar", "
 
 function heroes(headline) {
   const known = headline.rows.filter((row) => row.places && row.places.value !== null);
-  const rank = (row) => { const at = HEROES.findIndex((name) => [name, name + " ↓"].includes(row.cells[0]) || row.cells[0].startsWith(name + "@far")); return at < 0 ? HEROES.length : at; };
+  const rank = (row) => { const at = HEROES.findIndex((name) => name === row.metric || row.metric.startsWith(name + "@far")); return at < 0 ? HEROES.length : at; };
   const first = known.slice().sort((a, b) => rank(a) - rank(b)).slice(0, 4);
-  const at = (name) => headline.header.indexOf(name);
+  const place = headline.header.findIndex((name) => name.endsWith("interval"));
   return el("div", { class: "heroes" }, ...first.map((row) => {
-    const interval = at("interval") > 0 ? row.cells[at("interval")] : "";
+    const interval = place > 0 && row.cells[place] !== "-" ? row.cells[place] : "";
     return el("div", { class: "hero" },
       el("h3", { text: row.cells[0] }),
       el("p", { class: "big" }, row.cells[1], el("span", { text: " %" })),
@@ -164,7 +164,7 @@ function auditSection(model) {
       one.rows.length ? el("p", { class: "small", text: "Rows " + one.rows.map((rows) => rows.join(" and ")).join(", ") + (one.count > one.rows.length ? ", …" : "") }) : null)));
   const clean = found.findings.every((one) => one.severity === "note");
   const columns = ["name", "severity", "count", "message", "advice", "rows"].map((name) => ({ name, kind: name === "count" ? "count" : "text" }));
-  return section("audit", "Audit", `What could make these scores lie, looked for in the ${found.of}.` + (clean ? " Nothing above a note." : ""),
+  return section("audit", "Audit", `What could make these scores lie, looked for in the ${found.of}.` + (clean ? " No problems found." : ""),
     items.length ? el("ul", { class: "findings" }, ...items) : null,
     el("details", { class: "notes" }, el("summary", { text: "What was measured" }), el("ul", {}, ...found.measured.map((text) => el("li", { text })))),
     el("p", { class: "note" }, csvButton("audit.csv", () => csvText(columns, found.findings.map((one) => columns.map(({ name }) => (name === "rows" ? one.rows.map((rows) => rows.join(" ")).join("; ") : one[name])))))));
