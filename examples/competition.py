@@ -1,7 +1,7 @@
 """A competition: the organiser hides the labels, participants send embeddings with ids.
 
-For organisers. Rows are aligned by id, whatever their order; a submission that leaves ids out is
-refused, and one that answers the same to everything gains nothing, since ties count against it.
+For organisers. Rows are aligned by id and may be in any order. A submission without some of the ids
+is refused, and a constant one gains nothing, because the score is the lower bound over ties.
 On the command line this is `truerank task make` and `truerank leaderboard`
 (docs/guides/competition.md).
 """
@@ -15,15 +15,15 @@ import numpy as np
 import truerank
 
 data = truerank.datasets.emoji()
-ids = np.array([f"{row:04}.png" for row in range(len(data.labels))])  # they give nothing away
+ids = np.array([f"{row:04}.png" for row in range(len(data.labels))])  # no hint at the labels
 
 with tempfile.TemporaryDirectory() as folder:
-    hidden = Path(folder, "hidden.task")  # labels and rules in one file, which stays at home
+    hidden = Path(folder, "hidden.task")  # labels and rules in one file, which you keep
     truerank.Task(data.labels, ids=ids, groups=data.families).save(hidden)
     task = truerank.Task.load(hidden)
 print(f"{task.queries} queries, committed to by {task.commitment[:16]}...")
 
-# What participants send, made from the images and their ids alone.
+# What participants send: embeddings of the images, and ids.
 shuffled = np.random.default_rng(0).permutation(len(ids))
 submissions = {
     "network": (data.models["efficientnet"][shuffled], ids[shuffled]),

@@ -1,7 +1,7 @@
-"""The table of a paper: two models, scores with intervals, and what may be claimed.
+"""The table of a paper: two models, scores with intervals, and significance tests.
 
-For the researcher who fills a results table. Both models are scored on the same task, so their
-difference is tested over the same classes: what makes a class hard for both cancels out.
+For researchers who fill a results table. Both models are scored on the same task, so the difference
+is paired by class, and what makes a class hard for both models cancels.
 """
 
 import truerank
@@ -23,7 +23,7 @@ comparison = truerank.compare(*results.values(), names=list(results))
 print()
 for row in comparison.differences:
     verb = "scores higher than" if row.value > 0 else "scores lower than"
-    claim = verb if row.adjusted_p < 0.05 else "cannot be told from"  # corrected by Holm
+    claim = verb if row.adjusted_p < 0.05 else "does not differ significantly from"  # Holm, 5 %
     print(f"{row.metric}: {row.first} {claim} {row.second}, {100 * row.value:+.1f} points")
 
-print("\n" + comparison.to_latex())  # a table to paste; to_markdown() gives the same
+print("\n" + comparison.to_latex())  # to_markdown() has the same table

@@ -1,7 +1,7 @@
-"""Labels in a tree: scores at every level, and how far off the wrong answers are.
+"""Labels in a tree: scores at each level, and the severity of errors.
 
-For whoever searches a catalogue with a taxonomy, where a wrong item of the right kind is a smaller
-mistake than one of another kind. Here an emoji has a subcategory, and that a category.
+For searches in a catalogue with a taxonomy, where a wrong item of the right kind is a smaller
+mistake than one of another kind. Here an emoji has a subcategory and a category.
 """
 
 import truerank

@@ -1,7 +1,7 @@
-"""Your own PyTorch loop with a loss of truerank, scored on held-out classes after every epoch.
+"""A PyTorch training loop with a loss of truerank, scored on held-out classes after each epoch.
 
-For the researcher who has a training loop already. A linear map of ready-made features learns from
-half of the emoji to tell the other half apart. Needs torch: pip install '.[torch]' in a checkout.
+For researchers who have a training loop already. A linear map of given features is trained on half
+of the classes and tested on the others. Needs torch: pip install '.[torch]' in a checkout.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ held_out = torch.tensor(features[~known])
 rules = {"labels": data.labels[~known], "query_groups": data.families[~known]}
 
 torch.manual_seed(0)
-torch.set_num_threads(1)  # with batches this small, threads would only wait for each other
+torch.set_num_threads(1)  # batches are too small for several threads
 model = torch.nn.Linear(64, 64, bias=False)
 torch.nn.init.eye_(model.weight)  # epoch 0 is the features as they are
 loss = truerank.losses.get("smooth_ap")

@@ -13,7 +13,7 @@ from truerank._util.old_names import REMOVED
 
 def test_a_module() -> None:
     sentence = REMOVED["truerank.planning"]
-    assert "docs/guides/scale.md" in sentence
+    assert "docs/results/scale.md" in sentence
     for code in ("import truerank.planning", "from truerank.planning import plan"):
         with pytest.raises(ImportError) as raised:
             exec(code)

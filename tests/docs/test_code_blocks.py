@@ -1,4 +1,4 @@
-"""Code blocks without prompts in Concepts and Reference run, and print what their comments say.
+"""Code blocks without prompts in the docs run, and print what their comments say.
 
 The blocks of a page share one namespace. What they print stands behind them in lines that begin
 with `#> `. A block behind the comment `<!-- not run -->` needs files or data that tests lack.
@@ -22,7 +22,7 @@ from truerank.training import Config
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     page
-    for folder in ("concepts", "reference", "data")
+    for folder in ("guides", "concepts", "reference", "data")
     for page in (ROOT / "docs" / folder).glob("*.md")
 )
 BLOCK = re.compile(r"(<!-- not run -->\n)?^```python\n(?!>>> )(.*?)^```$", flags=re.S | re.M)

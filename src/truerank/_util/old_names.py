@@ -59,8 +59,8 @@ RENAMED_OPTIONS = {"--no-mate": "--unmated", "--until": "--time-limit"}
 REMOVED = {
     name: f"{name} was removed: {instead}."
     for name, instead in {
-        "truerank.planning": "docs/guides/scale.md has the figures to calculate with",
-        "truerank plan": "docs/guides/scale.md has the figures to calculate with",
+        "truerank.planning": "docs/results/scale.md has the figures to calculate with",
+        "truerank plan": "docs/results/scale.md has the figures to calculate with",
         "truerank.reproduce": "python -m studies runs it, from a checkout of the repository",
         "truerank reproduce": "python -m studies runs it, from a checkout of the repository",
         "set_precision": "mrp@tau= is the mean precision at the relevant items accepted at tau",

@@ -1,7 +1,7 @@
-"""Re-identification with cameras, junk and strangers, and a threshold chosen for deployment.
+"""Re-identification with cameras, junk and unknown people, and a threshold for deployment.
 
-For the engineer whose system must say who was seen, or that it was nobody it knows. The data are
-made up: 100 enrolled people and 300 strangers, seen by four cameras that leave their mark.
+For engineers whose system must identify a person or reject an unknown one. The data are random:
+100 enrolled people and 300 unknown ones, seen by four cameras, each of which shifts the embeddings.
 """
 
 import numpy as np
@@ -29,10 +29,10 @@ def search(who, metrics):
     return truerank.evaluate(embeddings, who, **side, **junk, metrics=metrics)
 
 
-# The threshold is chosen on some people and judged on others; from 100 on they are strangers.
+# Choose the threshold on some people and evaluate it on others; from 100 on they are unknown.
 chosen = search(np.r_[0:50, 100:250], ["dir@far=0.05"])["dir@far=0.05"]
 tau = f"{chosen.threshold:.4f}"
 metrics = ["hit@1", "map", "dir@far=0.05", "mrep", "mfr", f"dir@tau={tau}", f"far@tau={tau}"]
-print(f"threshold {tau}, chosen to let 5 % of other strangers pass")
+print(f"threshold {tau}, chosen for a false alarm on 5 % of other unknown people")
 for name, score in search(np.r_[50:100, 250:400], metrics).items():
     print(f"{name:14} {score.value:6.1%} of {score.n} queries")
