@@ -69,7 +69,8 @@ print(found.differences[0].adjusted_p < 0.05)
 ```""",
         (
             *("plot", "neighbors", "Neighbors", "compare", "Comparison", "choose_threshold"),
-            *("threshold_card", "ThresholdCard", "audit", "Audit", "compression_sweep"),
+            *("threshold_card", "ThresholdCard", "audit", "Audit", "explain", "Explanation"),
+            "compression_sweep",
             *("CompressionSweep", "exact_neighbors", "ExactNeighbors", "shard", "report"),
             *("Task", "PublicTask", "leaderboard", "Board"),
         ),
@@ -118,6 +119,10 @@ MORE = {
         "truerank.analysis.operating_points.ClassRates",
     ),
     "audit": ("truerank.analysis.audit.Finding",),
+    "Explanation": (
+        "truerank.conformance.explanation.Match",
+        "truerank.conformance.explanation.UsedConvention",
+    ),
     "compression_sweep": (
         "truerank.analysis.compression.Kept",
         "truerank.analysis.compression.Copy",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from truerank.competition.board import Board
     from truerank.competition.leaderboards import leaderboard
     from truerank.competition.task import PublicTask, Task
+    from truerank.conformance.explanation import Explanation, explain
     from truerank.core.score import Score
     from truerank.evaluation.evaluate import evaluate
     from truerank.evaluation.index_loss import IndexLoss, index_loss
@@ -47,6 +48,7 @@ __all__ = [
     "CompressionSweep",
     "ExactNeighbors",
     "ExactnessError",
+    "Explanation",
     "IndexLoss",
     "InputError",
     "Neighbors",
@@ -70,6 +72,7 @@ __all__ = [
     "evaluate",
     "evaluate_lists",
     "exact_neighbors",
+    "explain",
     "index_loss",
     "leaderboard",
     "losses",
@@ -106,6 +109,8 @@ _HOME = {
     "threshold_card": "truerank.report.threshold_card",
     "evaluate": "truerank.evaluation.evaluate",
     "ExactNeighbors": "truerank.analysis.neighbors",
+    "Explanation": "truerank.conformance.explanation",
+    "explain": "truerank.conformance.explanation",
     "exact_neighbors": "truerank.analysis.neighbors",
     "IndexLoss": "truerank.evaluation.index_loss",
     "evaluate_lists": "truerank.evaluation.lists",

@@ -222,6 +222,22 @@ CALLS = {
         {"embeddings": EMBEDDINGS, "labels": LABELS, "threads": 1, "seed": 0},
         ("train", "distance", "progress"),
     ),
+    "explain": Call(
+        truerank.explain,
+        {
+            "embeddings": EMBEDDINGS,
+            "labels": LABELS,
+            "theirs": "50.0",
+            "metric": "hit@1",
+            "gallery": OTHER,
+            "gallery_labels": LABELS,
+            "threads": 1,
+        },
+        (
+            *("query_ids", "gallery_ids", "query_groups", "gallery_groups", "junk", "junk_labels"),
+            *("relevance", "distance", "average", "unmated", "unlabelled", "progress"),
+        ),
+    ),
     "compression_sweep": Call(
         truerank.compression_sweep,
         {"embeddings": EMBEDDINGS, "labels": LABELS, "dims": [2], "dtypes": ["int8"], **FAST},

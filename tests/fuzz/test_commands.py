@@ -56,6 +56,7 @@ GOOD: dict[tuple[str, ...], list[str]] = {
     ("neighbors",): ["x.npz", "--query", "id-1", "--threads", "1"],
     ("shard",): ["x.npz", "-o", "shards", "--rows", "5"],
     ("audit",): ["x.npz", "--threads", "1"],
+    ("explain",): ["x.npz", "--theirs", "50.0", "--metric", "hit@1", "--threads", "1"],
     ("task", "make"): ["y.csv", "-o", "made.task", "--public", "public.json"],
     ("task", "check"): ["x.npz", "--task", "t.task"],
     ("task", "reveal"): ["t.task", "-o", "revealed.json"],

@@ -1,4 +1,4 @@
-"""Commands that analyse: truerank compare, audit, threshold, compression and neighbors.
+"""Commands that analyse: truerank compare, audit, explain, threshold, compression, neighbors.
 
 `truerank neighbors --all` writes ground truth neighbors in the files that index benchmarks
 read.
@@ -245,6 +245,75 @@ def audit(
         known = None if train is None else require_embeddings(read(train), train)
         found = auditing.audit(
             side.embeddings, side.labels, train=known, progress=progress, **options
+        )
+    forms = {"table": lambda: str(found), "json": found.to_json}
+    if output is not None:
+        outputs.write_form(output, form, forms)
+    outputs.print_form(form, forms)
+
+
+# `truerank explain`: why another tool prints another number.
+
+
+EXPLAIN_EXAMPLES = examples(
+    "explain embeddings.npy --labels labels.csv --theirs 71.3",
+    "explain embeddings.npy --labels labels.csv --theirs 71.3 --metric recall@1 --format json",
+    "explain query.npz --gallery gallery.npz --theirs 0.713 --metric map --distance euclidean",
+)
+
+
+@click.command(
+    cls=Labelled, epilog=EXPLAIN_EXAMPLES, short_help="Explain another tool's different number."
+)
+@file_options
+@click.option(
+    "--theirs",
+    required=True,
+    metavar="NUMBER",
+    help="The other tool's number as it was printed: 71.3 (percent) or 0.713.",
+)
+@click.option(
+    "--metric",
+    type=MetricName(),
+    metavar="METRIC",
+    help="What the number is called, such as recall@1; all headline metrics if left out.",
+)
+@distance_option()
+@average_option
+@unmated_option
+@threads_option
+@format_option(AUDIT_FORMS)
+@output_option(AUDIT_FORMS)
+def explain(
+    theirs: str,
+    metric: str | None,
+    distance: str,
+    average: str,
+    threads: int | None,
+    form: str,
+    output: Path | None,
+    **files: Any,
+) -> None:
+    """Find the conventions of other tools that give their number for EMBEDDINGS: the query itself
+    kept, ties by row, cameras ignored, another distance and so on, and pairs of these.
+
+    Files and rules are those of evaluate. The printed digits decide: 71.3 is 71.25 to 71.35.
+    """
+    from truerank.cli import outputs
+    from truerank.cli.inputs import read_task
+    from truerank.conformance.explanation import explain_task
+
+    outputs.check_targets({"-o": output}, tuple(v for v in files.values() if isinstance(v, Path)))
+    read = read_task(**files, distance=distance)
+    with progress_bar("trying", "passes") as progress:
+        found = explain_task(
+            *read[:3],
+            theirs,
+            metric=metric,
+            distance=distance,
+            average=average,
+            threads=threads,
+            progress=progress,
         )
     forms = {"table": lambda: str(found), "json": found.to_json}
     if output is not None:

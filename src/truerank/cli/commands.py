@@ -31,7 +31,7 @@ from truerank._util.errors import (
 from truerank._util.installed import __version__
 from truerank._util.old_names import REMOVED, RENAMED_COMMANDS, RENAMED_OPTIONS
 from truerank._util.progress import show_notices
-from truerank.cli.analysis import audit, compare, compression, neighbors, threshold
+from truerank.cli.analysis import audit, compare, compression, explain, neighbors, threshold
 from truerank.cli.competition import conform, leaderboard, task
 from truerank.cli.evaluate import evaluate, lists, metrics, verify
 from truerank.cli.pages import demo, plot, report
@@ -148,7 +148,7 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
 
 GROUPS: dict[str, tuple[click.Command, ...]] = {
     "Score": (evaluate, verify, lists, compare),
-    "Look": (report, plot, neighbors, audit),
+    "Look": (report, plot, neighbors, audit, explain),
     "Decide": (threshold, compression),
     "Train": (train, embed, benchmark, data),
     "More": (demo, metrics, conform, task, leaderboard, shard),

@@ -183,6 +183,28 @@ class TaskRules:
         task.digest = task._digested()
         return task
 
+    def relaxed(
+        self, *, ids: bool = False, groups: bool = False, merged: Integers | None = None
+    ) -> TaskRules:
+        """Return a task to count by, without the rule of ids (and of the row itself), or of groups.
+
+        `merged` holds a code for each finest label; labels with equal codes become one label.
+        """
+        task = copy(self)
+        if ids:
+            task._id_names, task.leave_one_out = None, False
+        if groups:
+            task._group_names = None
+        if merged is not None:
+            for name in ("_query_codes", "_all_gallery_codes", "_gallery_codes"):
+                codes = getattr(self, name)
+                setattr(task, name, np.where(codes < 0, codes, merged[codes]))
+        for name in ("view", "judged_view", "digest"):
+            task.__dict__.pop(name, None)
+        task._set_exclusions()
+        task.mates, task.unmated_reason = task.view.mates, task._reasons()
+        return task
+
     # -- structure ----------------------------------------------------------------------------
 
     @property
