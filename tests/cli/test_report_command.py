@@ -43,21 +43,39 @@ def test_evaluate_writes_a_page(folder: Path, tmp_path: Path, images: str) -> No
     assert done.status == 0, done
     text = page.read_text(encoding="utf-8")
     assert "<h1>a</h1>" in text
-    assert "data:image/jpeg;base64," in text
+    assert "data:image/webp;base64," in text
     assert len(json.loads(out.read_text())["details"]["stops"]["threshold"]) == 1001
     again = run("report", out, "-o", tmp_path / "again.html", "--images", folder / "photos")
     assert again.status == 0, again
-    assert "data:image/jpeg;base64," in (tmp_path / "again.html").read_text(encoding="utf-8")
+    assert "data:image/webp;base64," in (tmp_path / "again.html").read_text(encoding="utf-8")
 
 
 def test_report_compares_results(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done = run("report", folder / "a.json", folder / "b.json", "-o", page)
     assert (done.status, done.out) == (0, ""), done
-    assert "<h1>a, b</h1>" in page.read_text(encoding="utf-8")
+    assert "<h1>a against b</h1>" in page.read_text(encoding="utf-8")
     named = run("report", folder / "a.json", folder / "b.json", "-o", page, "--names", "old,new")
     assert named.status == 0, named
-    assert "<h1>old, new</h1>" in page.read_text(encoding="utf-8")
+    assert "<h1>old against new</h1>" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", ["evaluate", "report"])
+def test_title_and_sections_are_chosen(folder: Path, tmp_path: Path, command: str) -> None:
+    page = tmp_path / "page.html"
+    command_line: tuple[object, ...] = ("report", folder / "a.json", "-o", page)
+    if command == "evaluate":
+        labels = ("--labels", folder / "labels.csv", "--no-intervals")
+        command_line = ("evaluate", folder / "a.npy", *labels, "--report", page)
+    done = run(*command_line, "--title", "Twelve <classes>", "--sections", "classes, scores")
+    assert done.status == 0, done
+    text = page.read_text(encoding="utf-8")
+    assert "<h1>Twelve &lt;classes&gt;</h1>" in text
+    assert '"sections":["scores","classes"]' in text
+    assert '"provenance":null' in text
+    wrong = run(*command_line, "--sections", "scores,nothing").complaint()
+    assert "must be one of comparison, head-to-head, scores" in wrong
+    assert "Got 'nothing'" in wrong
 
 
 def test_what_cannot_be_shown_is_refused(folder: Path, tmp_path: Path) -> None:
@@ -65,6 +83,8 @@ def test_what_cannot_be_shown_is_refused(folder: Path, tmp_path: Path) -> None:
     labels = ("--labels", folder / "labels.csv")
     evaluate = ("evaluate", folder / "a.npy", *labels)
     assert "goes with --report" in run(*evaluate, "--images", "photo").complaint()
+    for option in ("--title", "--sections"):
+        assert f"{option} goes with --report" in run(*evaluate, option, "scores").complaint()
     missing = run(*evaluate, "--report", page, "--images", "picture").complaint()
     assert missing.startswith("picture is neither a folder nor a column of")
     assert "photo" in missing

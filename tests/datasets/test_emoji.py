@@ -11,7 +11,7 @@ import pytest
 
 import truerank
 from truerank._util.errors import InputError
-from truerank.datasets.emoji import Emoji, emoji
+from truerank.datasets.emoji import SHARE_ALIKE, Emoji, emoji
 
 QUERY_FAMILIES = {"twemoji", "fluent-emoji-flat"}
 
@@ -161,3 +161,30 @@ def test_import_reads_nothing():
         "assert 'numpy' not in sys.modules, 'numpy was imported before it was needed'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_pictures_are_those_of_the_permissive_families(data):
+    shown = data.pictures()
+    sides = {"images": data.is_query, "gallery_images": ~data.is_query}
+    for name, side in sides.items():
+        held = [picture is not None for picture in shown[name]]
+        assert held == [family not in SHARE_ALIKE for family in data.families[side]]
+    assert {picture.size for picture in shown["images"]} == {(64, 64)}
+    assert "CC-BY-4.0" in shown["credits"]
+    assert len((files("truerank.datasets") / "emoji.webp").read_bytes()) < 2_500_000
+
+
+def test_a_picture_shows_the_drawing_of_its_row(data):
+    """Means over squares of 4 pixels of a picture are the thumbnail that `pixels` comes from: two
+    drawings that are near in one are near in the other."""
+    images = data.pictures()["images"]
+    small = np.stack([np.asarray(one.resize((16, 16))).ravel() for one in images]).astype(float)
+    small -= small.mean(axis=0)
+    units = small / np.linalg.norm(small, axis=1, keepdims=True)
+    rows = data.models["pixels"][data.is_query].astype(float)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    pairs = np.triu_indices(len(rows), 1)
+    likeness = np.corrcoef((units @ units.T)[pairs], (rows @ rows.T)[pairs])[0, 1]
+    assert likeness > 0.5
+    shifted = np.roll(units, 1, axis=0)
+    assert abs(np.corrcoef((shifted @ shifted.T)[pairs], (rows @ rows.T)[pairs])[0, 1]) < 0.2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
 import re
 import sys
@@ -93,11 +94,13 @@ def test_a_page_has_every_section(written: tuple[str, dict[str, Any]]) -> None:
     assert [table["title"] for table in model["parts"]] == ["Classes", "Level 1", "Level 2"]
     assert model["severity"]["errors"]
     assert model["ranked"]["worst"][0]["neighbours"][0]["shares"] in (None, "1", "2", "right")
-    assert len(model["centres"]["labels"]) == 36
+    assert len(model["map"]["x"]) == len(model["map"]["y"]) == 180
+    assert list(model["map"]["kinds"]) == ["1", "nearest item"]
     assert model["ties"]["queries"] == 180
     assert model["audit"]["of"] == "embeddings"
     assert "truerank.evaluate(" in model["provenance"]["again"]
     words = {row["metric"]: row["words"] for row in model["headline"]["rows"]}
+    assert model["headline"]["rows"][1]["cells"][0] == "MAP@R"
     assert words["precision@1"] == "How often the nearest item is relevant."
 
 
@@ -136,6 +139,24 @@ def test_details_of_another_version_are_not_shown(result: truerank.Result, tmp_p
     other = truerank.Result.from_dict(data)
     other.to_html(tmp_path / "page.html")
     assert page_of(tmp_path / "page.html")[1]["models"][0]["stops"] is None
+
+
+def test_details_of_the_first_version_are_shown(result: truerank.Result, tmp_path: Path) -> None:
+    """They have class centres in place of a map, and strips without the first relevant item."""
+    data = result.to_dict()
+    details = data["details"]
+    details["version"] = 1
+    del details["map"]
+    for name in ("examples", "classes"):
+        del details["confusions"][name]
+    for query in [*details["ranked"]["worst"], *details["ranked"]["best"]]:
+        del query["first"]
+    truerank.Result.from_dict(data).to_html(tmp_path / "page.html")
+    model = page_of(tmp_path / "page.html")[1]["models"][0]
+    assert model["missing"] is None
+    assert model["map"] is None
+    assert model["ranked"]["worst"]
+    assert model["confusions"]["table"]["rows"]
 
 
 def test_the_same_rows_give_the_same_page(tmp_path: Path) -> None:
@@ -190,25 +211,115 @@ def test_several_results_are_compared(tmp_path: Path) -> None:
     for row in compared.differences:
         sign = "+" if row.value >= 0 else "-"
         low, high = (f"{100 * end:.2f}" for end in row.interval)
-        wanted = [f"{sign}{100 * abs(row.value):.2f}", f"{low} to {high}"]
-        assert shown[display_name(row.metric)] == wanted
-    letters = {(row[0], row[1]): row[5] for row in found["scores"]["rows"]}
-    assert letters["MAP@R", "a"] != letters["MAP@R", "b"]
+        difference = f"{sign}{100 * abs(row.value):.2f}"
+        assert shown[display_name(row.metric)] == [difference, f"{low} to {high}"]
+    assert found["scores"] is None  # two models: the differences say it
+    for at, row in enumerate(found["differences"]["rows"]):
+        metric = list(results[0])[at]
+        assert row[0] == display_name(metric)
+        assert found["differences"]["scores"][at] == [
+            f"{100 * result[metric].value:.2f}" for result in results
+        ]
     (pair,) = found["solved"]["pairs"]
     first, second = (one["hit@1"].per_query.lower == 1 for one in results)
     assert pair["both"] == int((first & second).sum())
     assert [row[0] for row in pair["first_list"]] == np.flatnonzero(first & ~second)[:100].tolist()
     assert pair["only_second"] == len(pair["second_list"]) == int((second & ~first).sum())
+    only_first, only_second = pair["strips"]
+    assert 0 < len(only_first) <= 3
+    for both in only_first:
+        assert both["first"]["row"] == both["second"]["row"]
+        assert first[both["first"]["row"]]
+        assert not second[both["first"]["row"]]
+        assert both["first"]["first_mate"] == 1 < both["second"]["first_mate"]
+    assert len(only_second) == min(3, pair["only_second"])
+
+
+def test_three_models_have_letters(tmp_path: Path) -> None:
+    arguments = {"a": hierarchy(), "b": hierarchy(noise=3.0), "c": hierarchy(noise=3.1)}
+    results = [truerank.evaluate(**one, metrics=["map@r"]) for one in arguments.values()]
+    report.write(results, tmp_path / "page.html", names=arguments)
+    data = page_of(tmp_path / "page.html")[1]
+    letters = {row[1]: row[5] for row in data["comparison"]["scores"]["rows"]}
+    assert letters["a"] not in (letters["b"], letters["c"])
+
+
+def test_the_page_begins_with_its_conclusion(tmp_path: Path) -> None:
+    """The finding of the comparison stands in the markup, above all that scripts draw."""
+    arguments = {"good": hierarchy(), "poor": hierarchy(noise=3.0)}
+    results = [truerank.evaluate(**one, metrics=["map@r"]) for one in arguments.values()]
+    report.write(results, tmp_path / "page.html", names=arguments)
+    text = without_scripts((tmp_path / "page.html").read_text())
+    assert "<h1>good against poor</h1>" in text
+    finding = truerank.compare(*results, names=list(arguments)).finding
+    assert f"<p>{html.escape(finding)}</p>" in text
+
+
+def test_the_conclusion_of_one_result(tmp_path: Path) -> None:
+    result = truerank.evaluate(**open_set(), metrics=["map@r", "precision@1", "dir@far=0.1"])
+    result.to_html(tmp_path / "page.html", title=HOSTILE)
+    text = without_scripts((tmp_path / "page.html").read_text())
+    score = result["precision@1"]
+    by_chance = f"the chance level is {100 * score.chance:.2f} %.</p>"
+    assert HOSTILE not in text
+    assert f"<p>Precision@1 is {100 * score.value:.2f} %; {by_chance}" in text
+    mated = f"<p>{score.n} of 90 queries have a relevant item in the gallery"
+    assert f"{mated}; {90 - score.n} are unmated.</p>" in text
+
+
+def test_the_conclusion_has_an_interval(
+    result: truerank.Result, written: tuple[str, dict[str, Any]]
+) -> None:
+    score = result["precision@1"]
+    low, high = (f"{100 * end:.2f}" for end in score.interval)
+    expected = f"<p>Precision@1 is {100 * score.value:.2f} % (95 % interval {low} to {high});"
+    assert expected in written[0]
+
+
+def test_sections_are_chosen(tmp_path: Path) -> None:
+    """What is not shown is not in the file either."""
+    arguments = open_set()
+    result = truerank.evaluate(**arguments, metrics=["map@r"], confidence=None)
+    result.to_html(tmp_path / "page.html", sections=["scores", "curves"])
+    text, data = page_of(tmp_path / "page.html")
+    assert data["sections"] == ["scores", "curves"]
+    (model,) = data["models"]
+    assert model["stops"] is not None  # they draw ROC and DET
+    empty = ("ranked", "parts", "confusions", "severity", "map", "audit", "ties", "provenance")
+    assert all(model[name] is None for name in empty)
+    assert "person 3" not in without_scripts(text)
+    result.to_html(tmp_path / "page.html", sections=["reproduce", "scores"])
+    assert page_of(tmp_path / "page.html")[1]["models"][0]["stops"] is None
+    with pytest.raises(truerank.InputError, match="'sections' parameter must be one of comparison"):
+        result.to_html(tmp_path / "page.html", sections=["nowhere"])
+
+
+def test_the_map_may_have_coordinates_of_its_own(tmp_path: Path) -> None:
+    arguments = open_set()
+    result = truerank.evaluate(**arguments, metrics=["precision@1"], confidence=None)
+    given = np.random.default_rng(0).normal(size=(90, 2))
+    result.to_html(tmp_path / "page.html", coordinates=given)
+    found = page_of(tmp_path / "page.html")[1]["models"][0]["map"]
+    scale = np.abs(given).max()
+    np.testing.assert_allclose(np.array([found["x"], found["y"]]).T, given / scale, atol=1e-4)
+    assert found["share"] is None
+    right = result["precision@1"].per_query.lower
+    expected = [2 if value != value else 1 - int(value) for value in right.tolist()]
+    assert found["kinds"]["nearest item"]["codes"] == expected
+    assert found["titles"] == arguments["labels"]
+    with pytest.raises(truerank.InputError, match=r"shape \(90, 2\), one row per query. Got"):
+        result.to_html(tmp_path / "page.html", coordinates=given[:5])
 
 
 def test_models_without_a_test_share_no_letter(tmp_path: Path) -> None:
     """Five classes are too few for a test, which is not the same as one that found nothing."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(5), 4)
-    results = [truerank.evaluate(rng.normal(size=(20, 8)), labels, metrics=["map@r"]) for _ in "ab"]
-    report.write(results, tmp_path / "page.html", names=["a", "b"])
+    rows = [rng.normal(size=(20, 8)) for _ in "abc"]
+    results = [truerank.evaluate(one, labels, metrics=["map@r"]) for one in rows]
+    report.write(results, tmp_path / "page.html", names=["a", "b", "c"])
     found = page_of(tmp_path / "page.html")[1]["comparison"]
-    assert [row[5] for row in found["scores"]["rows"]] == ["no test", "no test"]
+    assert [row[5] for row in found["scores"]["rows"]] == ["no test"] * 3
 
 
 def test_a_benchmark_shows_its_table_and_figures(tmp_path: Path) -> None:

@@ -33,16 +33,23 @@ def folder_of(path: Path, arguments: dict[str, Any]) -> Path:
     return path
 
 
+def _picture(uri: str) -> Image.Image:
+    return Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2])))
+
+
 def test_files_are_found_by_id(result: truerank.Result, tmp_path: Path) -> None:
     images = folder_of(tmp_path / "images", OPEN)
     result.to_html(tmp_path / "page.html", images=images)
-    model = page_of(tmp_path / "page.html")[1]["models"][0]
-    shown = {f"q{query['row']}" for end in ("worst", "best") for query in model["ranked"][end]}
-    assert shown <= set(model["thumbnails"])
-    name, uri = next(iter(model["thumbnails"].items()))
-    assert uri.startswith("data:image/jpeg;base64,")
-    picture = Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2])))
-    assert picture.size == (72, 36)
+    data = page_of(tmp_path / "page.html")[1]
+    ranked = data["models"][0]["ranked"]
+    queries = [query for end in ("worst", "best") for query in ranked[end]]
+    shown = {f"q{query['row']}" for query in queries}
+    shown |= {f"g{query['first']['row']}" for query in queries}
+    assert shown <= set(data["thumbnails"])
+    name, uri = next(iter(data["thumbnails"].items()))
+    assert uri.startswith("data:image/webp;base64,")
+    picture = _picture(uri)
+    assert picture.size == (96, 48)
     assert abs(picture.getpixel((5, 5))[0] - int(name[1:])) < 8
 
 
@@ -50,8 +57,9 @@ def test_pictures_may_be_given_one_by_one(result: truerank.Result, tmp_path: Pat
     queries = np.zeros((90, 8, 8, 3), np.uint8)
     items = [Image.new("RGBA", (8, 8))] * 160
     result.to_html(tmp_path / "page.html", images=list(queries), gallery_images=items)
-    held = page_of(tmp_path / "page.html")[1]["models"][0]["thumbnails"]
-    assert {uri[:15] for uri in held.values()} == {"data:image/jpeg", "data:image/png;"}
+    held = page_of(tmp_path / "page.html")[1]["thumbnails"]
+    kinds = {name[0]: _picture(uri).mode for name, uri in held.items()}
+    assert kinds == {"q": "RGB", "g": "RGBA"}
     with pytest.raises(truerank.InputError, match="without gallery_images"):
         result.to_html(tmp_path / "page.html", images=list(queries))
     with pytest.raises(truerank.InputError, match="one for each of 90 rows"):
@@ -78,3 +86,8 @@ def test_an_id_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
     result = truerank.evaluate(**arguments, query_ids=ids, metrics=["map@r"], confidence=None)
     with pytest.raises(truerank.InputError, match="no image was found"):
         result.to_html(tmp_path / "page.html", images=tmp_path / "images")
+
+
+def test_the_makers_of_the_images_are_named(result: truerank.Result, tmp_path: Path) -> None:
+    result.to_html(tmp_path / "page.html", credits="Photographs by <A & B>")
+    assert "<p>Photographs by &lt;A &amp; B&gt;</p>" in (tmp_path / "page.html").read_text()

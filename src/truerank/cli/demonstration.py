@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -72,8 +73,10 @@ class Demonstration:
         return "\n\n".join(parts)
 
     def write_report(self, path: str | os.PathLike[str]) -> None:
-        """Write a page about both models."""
-        write(list(self.results.values()), path, names=self.results)
+        """Write a page about both models, with pictures where Pillow is installed."""
+        pictures = emoji().pictures() if find_spec("PIL") is not None else {}
+        title = "Emoji: EfficientNet-lite0 against raw pixels"
+        write(list(self.results.values()), path, names=self.results, title=title, **pictures)
 
     def _table(self) -> TextTable:
         """The comparison, with chance beside it."""

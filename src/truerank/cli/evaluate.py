@@ -33,6 +33,7 @@ from truerank.cli.options import (
     metrics_option,
     no_intervals_option,
     output_option,
+    page_options,
     per_query_option,
     relevance_option,
     report_option,
@@ -117,6 +118,7 @@ IMAGES = (
 @output_option()
 @per_query_option
 @report_option
+@page_options
 @click.option("--images", metavar="FOLDER/COLUMN", help=IMAGES)
 @click.option(
     "--checkpoint",
@@ -307,6 +309,7 @@ LISTS_EXAMPLES = examples(
 @output_option()
 @per_query_option
 @report_option
+@page_options
 def lists(
     form: str,
     output: Path | None,
@@ -448,6 +451,7 @@ VERIFY_EXAMPLES = examples(
 @format_option()
 @output_option()
 @report_option
+@page_options
 def verify(
     scores_or_embeddings: Path | None,
     pairs: Path | None,

@@ -204,6 +204,38 @@ names_option = click.option(
     metavar="NAME,NAME,...",
     help="Names of the models, separated by commas: first of RESULTS, then of --runs.",
 )
+
+
+def _keep(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    """Keep a choice about a page where page_choices finds it."""
+    if value is not None and option.name is not None:
+        context.meta.setdefault(PAGE_CHOICES, {})[option.name] = value
+
+
+PAGE_CHOICES = "truerank.page"
+_OF_PAGE = {
+    "--title": "Title of the report page. The names of the models by default.",
+    "--sections": "Sections of the report page, separated by commas: comparison, head-to-head, "
+    "scores, curves, queries, threshold, classes, confusions, severity, map, checks, reproduce. "
+    "All by default.",
+}
+
+
+def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --title and --sections to a command that writes a report page."""
+    for name, text in reversed(_OF_PAGE.items()):
+        command = click.option(name, help=text, expose_value=False, callback=_keep)(command)
+    return command
+
+
+def page_choices() -> dict[str, Any]:
+    """The title and the sections that the running command was given for its page."""
+    found = dict(click.get_current_context().meta.get(PAGE_CHOICES, {}))
+    if "sections" in found:
+        found["sections"] = [name.strip() for name in found["sections"].split(",")]
+    return found
+
+
 relevance_option = click.option(
     "--relevance",
     type=PATH,

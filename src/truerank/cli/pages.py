@@ -18,6 +18,8 @@ from truerank.cli.options import (
     format_option,
     metrics_option,
     names_option,
+    page_choices,
+    page_options,
     runs_option,
 )
 
@@ -114,7 +116,8 @@ def plot(
 REPORT_EXAMPLES = examples(
     "report result.json -o page.html",
     "report runs/a/result.json runs/b/result.json -o comparison.html",
-    "report result.json -o page.html --images photos",
+    "report result.json -o page.html --images photos --title Birds",
+    "report result.json -o page.html --sections scores,map",
     "report benchmarks/emoji -o page.html",
 )
 Pictures = dict[str, Any]
@@ -132,6 +135,7 @@ Pictures = dict[str, Any]
     help="Images of the rows: a folder whose files are named by the ids of the rows, or the column "
     "of the result with their paths (such as id).",
 )
+@page_options
 def report(results: tuple[Path, ...], output: Path, names: str | None, images: str | None) -> None:
     """Write one HTML page about RESULTS: JSON files that evaluate -o wrote, or benchmark folders.
 
@@ -150,6 +154,7 @@ def report(results: tuple[Path, ...], output: Path, names: str | None, images: s
             output,
             names=None if names is None else [name.strip() for name in names.split(",")],
             images=images if images is None or Path(images).is_dir() else ByColumn(images),
+            **page_choices(),
         )
     announce(output)
 
@@ -165,22 +170,26 @@ def write_report(result: Any, path: Path, embeddings: Path, pictures: Pictures) 
 
 
 def prepare_report(report: Path | None, images: str | None, options: Mapping[str, Any]) -> Pictures:
-    """Refuse a page that could not be made, and find its pictures: in a folder, or by the paths in
-    a column beside the labels of each side."""
+    """Refuse a page that could not be made, and find what it shows besides the result: title,
+    sections, and pictures in a folder, or by the paths in a column beside the labels of each side.
+    """
+    chosen = page_choices()
     if report is None:
-        if images is not None:
-            raise InputError("--images goes with --report, whose page shows them.")
+        for name in [*(["images"] if images is not None else []), *chosen]:
+            raise InputError(f"--{name} goes with --report, which writes the page.")
         return {}
+    from truerank.report import chosen_sections
     from truerank.report.page import check_templates
 
     check_templates()
+    chosen_sections(chosen.get("sections"))
     if images is None:
-        return {}
+        return chosen
     if options["task_file"] is not None:
         raise InputError("the page of a hidden task names no row; leave --images out.")
     if Path(images).is_dir():
-        return {"images": images}
-    found = {"images": _column(options["labels"], images, "--labels")}
+        return {**chosen, "images": images}
+    found = {**chosen, "images": _column(options["labels"], images, "--labels")}
     if options["gallery"] is not None:
         found["gallery_images"] = _column(options["gallery_labels"], images, "--gallery-labels")
     return found

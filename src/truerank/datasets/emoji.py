@@ -1,7 +1,8 @@
 """Emoji in eight designs: a retrieval task inside the package that needs no download.
 
 It has two embeddings of 5,494 drawings, their labels in three levels, the design family of each
-(the "camera") and a split into queries and gallery.
+(the "camera"), a split into queries and gallery, and thumbnails of the drawings whose licence is
+permissive.
 """
 
 from __future__ import annotations
@@ -10,12 +11,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from truerank._util.errors import InputError
+from truerank._util.installed import install
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
 _MODELS = ("efficientnet", "pixels")
+SHEET_SIDE = 64
+"""Pixels of a thumbnail."""
+SHEET_COLUMNS = 64
+"""Thumbnails side by side in emoji.webp, which has those of all rows with a picture in order."""
+SHARE_ALIKE = ("openmoji", "emojione-v1")
+"""Families under CC-BY-SA-4.0, of which the package has no picture."""
+CREDITS = (
+    "Emoji by Google (Noto Emoji, Apache-2.0), Twitter (Twemoji, CC-BY-4.0), Microsoft (Fluent "
+    "Emoji, MIT), Emoji One 2.3.0 (CC-BY-4.0) and Mozilla (Firefox OS Emoji, Apache-2.0), reduced "
+    "to thumbnails. OpenMoji and Emoji One 1.5.2 (CC-BY-SA-4.0) are not shown."
+)
+"""The artists, for a page that shows their drawings."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,6 +109,52 @@ class Emoji:
             "gallery_groups": self.families[gallery],
         }
 
+    def pictures(self) -> dict[str, Any]:
+        """The arguments with which `Result.to_html` shows the drawings.
+
+        Drawings by OpenMoji and Emoji One 1.5.2 have no picture: their licence is share-alike.
+        Needs Pillow.
+
+        Returns
+        -------
+        dict
+            images and gallery_images, a Pillow image of 64 x 64 pixels or None per row, and the
+            artists as credits.
+
+        Examples
+        --------
+        >>> from truerank.datasets import emoji
+        >>> shown = emoji().pictures()
+        >>> len(shown["images"]), shown["images"][0].size, len(shown["gallery_images"])
+        (1634, (64, 64), 3860)
+        """
+        from importlib.resources import files
+
+        try:
+            from PIL import Image
+        except ImportError as error:
+            raise InputError(f"images need Pillow: {install('report')}.") from error
+        with (files("truerank.datasets") / "emoji.webp").open("rb") as file:
+            sheet = Image.open(file).convert("RGB")
+        found: dict[bool, list[Any]] = {True: [], False: []}
+        place = 0
+        held = has_picture(self.families)
+        for has, is_query in zip(held.tolist(), self.is_query.tolist(), strict=True):
+            picture = None
+            if has:
+                top, left = (SHEET_SIDE * at for at in divmod(place, SHEET_COLUMNS))
+                picture = sheet.crop((left, top, left + SHEET_SIDE, top + SHEET_SIDE))
+                place += 1
+            found[is_query].append(picture)
+        return {"images": found[True], "gallery_images": found[False], "credits": CREDITS}
+
+
+def has_picture(families: npt.NDArray[np.str_]) -> npt.NDArray[np.bool_]:
+    """Whether the package has a thumbnail of a family's drawings."""
+    import numpy as np
+
+    return ~np.isin(families, SHARE_ALIKE)
+
 
 def emoji() -> Emoji:
     """Load the emoji data set from the package.
@@ -115,15 +175,17 @@ def emoji() -> Emoji:
     Returns
     -------
     Emoji
-        Embeddings, labels, and a `task` method that hands both to `truerank.evaluate`.
+        Embeddings and labels. `task` has the arguments of `truerank.evaluate`, `pictures` those
+        with which `Result.to_html` shows the drawings.
 
     Notes
     -----
-    The package contains numbers computed from the drawings, and none of the drawings. They were
-    made by: Google, Noto Emoji and its first version (Apache-2.0); Twitter, Twemoji (CC-BY-4.0);
-    OpenMoji (CC-BY-SA-4.0); Microsoft, Fluent Emoji (MIT); Emoji One 2.3.0 (CC-BY-4.0) and 1.5.2
+    The package contains numbers computed from the drawings, and thumbnails of those under a
+    permissive licence (all but OpenMoji and Emoji One 1.5.2). The drawings were made by: Google,
+    Noto Emoji and its first version (Apache-2.0); Twitter, Twemoji (CC-BY-4.0); OpenMoji
+    (CC-BY-SA-4.0); Microsoft, Fluent Emoji (MIT); Emoji One 2.3.0 (CC-BY-4.0) and 1.5.2
     (CC-BY-SA-4.0); Mozilla, Firefox OS Emoji (Apache-2.0). Names and categories are from
-    emoji-datasource (MIT). scripts/build_emoji.py makes the file and gives all versions.
+    emoji-datasource (MIT). scripts/build_emoji.py makes the files and gives all versions.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """What a page shows beyond scores and curves, computed from the rows and kept with the result.
 
-A map of class centres (PCA), a map of ties down the rankings after the second figure of
-Nicolaou et al. (2018), pairs of confused classes, an audit, and the queries that are served
-worst and best.
+A map of the rows (PCA), a map of ties down the rankings after the second figure of Nicolaou et
+al. (2018), pairs of confused classes, an audit, the queries that are served worst and best, and
+those that one model of several solves and another does not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from truerank.result.ranked_rows import AtHand, NeighborList, rank
 from truerank.result.result import Result
 from truerank.task.task import TaskRules
 
-VERSION = 1
+VERSION = 2
+READABLE = (1, VERSION)
+"""Versions whose details are shown; those of 1 have class centres in place of a map of rows."""
 MOST_AUDITED = 10_000
 """Rows up to which a page comes with an audit of them."""
 
@@ -35,16 +37,15 @@ def look(
     result: Result, progress: Callable[[int, int], None] | None = None
 ) -> Mapping[str, Any] | None:
     """The details of a result: those that it holds, or those of its rows, which it then holds."""
-    held = result.held
-    if result.details is None and held is not None and held.missing() is None:
-        result.details = _of_rows(result, held.at_hand(), progress)
+    if result.details is None and result.held is not None and _at_hand(result):
+        result.details = _of_rows(result, result.held.at_hand(), progress)
     return known_details(result)
 
 
 def known_details(result: Result) -> Mapping[str, Any] | None:
     """The details that a result holds, if this version can read them."""
     held = result.details
-    return held if held is not None and held.get("version") == VERSION else None
+    return held if held is not None and held.get("version") in READABLE else None
 
 
 def _of_rows(
@@ -60,7 +61,7 @@ def _of_rows(
         "stops": stops,
         "confusions": most_confused(found.task, nearest),
         "ranked": ranked_queries(result, found),
-        "centres": map_of_centres(found),
+        "map": map_of_rows(found),
         "ties": tie_map(found.task, found.space),
         "audit": _audit(found),
     }
@@ -86,39 +87,36 @@ def _audit(found: AtHand) -> dict[str, Any] | None:
     }
 
 
-# A map of the classes: their centres, on the two axes along which they differ most (PCA).
+# A map of the rows: where they lie on the two axes along which they differ most (PCA).
 
 
-MOST_CLASSES = 2000
+MOST_POINTS = 3000
 
 
-def map_of_centres(found: AtHand) -> dict[str, Any] | None:
-    """The centres of the queries' classes in two dimensions, the largest classes first.
+def map_of_rows(found: AtHand) -> dict[str, Any] | None:
+    """Places of the queries, or of evenly spaced ones, on their first two principal axes.
 
-    Rows count by their directions where distances do. None where there are no classes, or no
-    points whose distances are those of the ranking.
+    Rows count by their directions where distances do. None where there are no points whose
+    distances are those of the ranking.
     """
-    task, points = found.task, found.space.vectors()
-    if points is None or task.levels is None:
+    points = found.space.vectors()
+    if points is None or len(points) < 3:
         return None
-    classes, number, size = np.unique(task.query_codes, return_inverse=True, return_counts=True)
-    if len(classes) < 3:
-        return None
-    centres = np.zeros((len(classes), points.shape[1]))
-    np.add.at(centres, number, points)
-    centres /= size[:, None]
-    places, share = principal_axes(centres)
-    order = np.lexsort((classes, -size))[:MOST_CLASSES]
-    names = task.levels.finest.values
+    rows = spaced_rows(len(points))
+    places, share = principal_axes(np.asarray(points[rows], np.float64))
+    return {"rows": rows.tolist(), **scaled(places), "share": [round(one, 5) for one in share]}
+
+
+def spaced_rows(rows: int) -> Integers:
+    """Row numbers at equal steps, at most MOST_POINTS."""
+    return np.linspace(0, rows - 1, min(MOST_POINTS, rows)).round().astype(np.int64)
+
+
+def scaled(places: Reals) -> dict[str, list[float]]:
+    """Places in two dimensions, with the farthest coordinate at 1."""
     scale = float(np.abs(places).max()) or 1.0
-    return {
-        "labels": [str(names[code]) for code in classes[order].tolist()],
-        "x": np.round(places[order, 0] / scale, 5).tolist(),
-        "y": np.round(places[order, 1] / scale, 5).tolist(),
-        "queries": size[order].tolist(),
-        "classes": len(classes),
-        "share": [round(one, 5) for one in share],
-    }
+    x, y = np.round(places / scale, 4).T.tolist()
+    return {"x": x, "y": y}
 
 
 # The tie map: where, down the ranking of each query, items stand at one and the same distance.
@@ -178,26 +176,32 @@ def _edges(items: int) -> Any:
 
 
 MOST_PAIRS = 200
+IN_MATRIX = 40
+"""Classes up to which the page draws a matrix, for which all pairs are kept."""
+WITH_EXAMPLE = 10
+"""Pairs of which a query and the item that it found are named."""
 
 
 def most_confused(task: TaskRules, nearest: NearestItem) -> dict[str, Any] | None:
-    """Pairs of a query's class and that of a wrong item found first, the most frequent first.
+    """Pairs of a query's class and that of an irrelevant item found first, frequent ones first.
 
-    Only queries that have a mate to find count. Of items at one distance one that is no mate is
-    found first, as the score sees it.
+    Only mated queries count. Of items at one distance an irrelevant one is found first, as the
+    score has it.
     """
     if task.levels is None:
         return None
-    counts = (task.mates > 0) & (nearest.item >= 0)
-    query = task.query_codes[counts]
-    found = task.gallery_codes[nearest.item[counts]]
+    rows = np.flatnonzero((task.mates > 0) & (nearest.item >= 0))
+    query = task.query_codes[rows]
+    found = task.gallery_codes[nearest.item[rows]]
     wrong = (query != found) & (found >= 0)
     names = task.levels.finest.values
     pairs = query[wrong] * len(names) + found[wrong]
-    pair, times = np.unique(pairs, return_counts=True)
+    pair, first, times = np.unique(pairs, return_index=True, return_counts=True)
     queries = np.bincount(query, minlength=len(names))
-    order = np.lexsort((pair, -times))[:MOST_PAIRS]
-    rows = [
+    classes = np.flatnonzero(queries)
+    small = len(classes) <= IN_MATRIX
+    order = np.lexsort((pair, -times))[: None if small else MOST_PAIRS]
+    listed = [
         [str(names[a]), str(names[b]), count, int(queries[a])]
         for a, b, count in zip(
             (pair[order] // len(names)).tolist(),
@@ -206,15 +210,36 @@ def most_confused(task: TaskRules, nearest: NearestItem) -> dict[str, Any] | Non
             strict=True,
         )
     ]
-    return {"rows": rows, "pairs": len(pair), "errors": int(wrong.sum())}
+    examples = rows[wrong][first[order[:WITH_EXAMPLE]]]
+    found_first = nearest.item[examples]
+    if task.columns is not None:
+        found_first = task.columns[found_first]
+    of_classes = [[str(names[code]), int(queries[code])] for code in classes.tolist()]
+    return {
+        "rows": listed,
+        "pairs": len(pair),
+        "errors": int(wrong.sum()),
+        "examples": [
+            [_known(task, 0, row), _known(task, -1, item)]
+            for row, item in zip(examples.tolist(), found_first.tolist(), strict=True)
+        ],
+        "classes": of_classes if small else None,
+    }
 
 
-# Queries served worst and best, each with the items that it finds first.
+def _known(task: TaskRules, side: int, row: int) -> dict[str, Any]:
+    """The number of a row, and its id if it has one."""
+    names = task.id_names
+    known = None if names is None else {"id": _text(names.values[names.codes[side][row]])}
+    return {"row": row, **(known or {})}
+
+
+# Queries served worst and best, and those that one model solves, with the items found first.
 
 
 EACH = 8
 """Queries of either end."""
-NEIGHBOURS = 10
+NEIGHBOURS = 9
 PREFERRED = ("map@r", "map", "precision@1", "hit@1")
 """Metrics that queries are ordered by, where the result has them."""
 
@@ -233,31 +258,81 @@ def ranked_queries(result: Result, found: AtHand) -> dict[str, Any] | None:
         return None
     worst, best = (_first(rows, end * values, found.task) for end in (1, -1))
     ends = {"worst": worst, "best": best[~np.isin(best, worst)]}
-    shown = {
-        name: [
-            _plain(one, len(one.mates), float(sign * values[one.query]), seen.levels)
-            for one in seen
-        ]
-        for name, some in ends.items()
-        for seen in [rank(found.task, found.space, some, NEIGHBOURS)]
-    }
+    shown = {name: strips(found, some) for name, some in ends.items()}
+    for some in shown.values():
+        for query in some:
+            query["value"] = float(sign * values[query["row"]])
+    # Of queries with one value, the one that finds its first relevant item last is the worst.
+    shown["worst"].sort(key=lambda query: (sign * query["value"], -query["first_mate"]))
     return {"metric": metric, **shown}
 
 
 def _first(rows: Integers, values: Reals, task: TaskRules) -> Integers:
     """The queries of the lowest values.
 
-    Of those with one value, queries with many mates come first, which had the best chances, and of
-    these one of each class before a second of any.
+    Of those with one value, one of each class comes before a second of any, those with many
+    relevant items first, which had the best chances; and with levels, classes of the coarsest
+    level take turns.
     """
-    key = values[rows], -task.mates[rows], task.query_codes[rows]
-    order = np.lexsort((rows, *key[::-1]))
-    new = np.ones(len(rows), bool)
-    new[1:] = np.any([part[order][1:] != part[order][:-1] for part in key], axis=0)
-    place = np.arange(len(rows))
-    turn = np.empty(len(rows), np.int64)
-    turn[order] = place - np.maximum.accumulate(np.where(new, place, 0))
-    return rows[np.lexsort((rows, turn, key[1], key[0]))][:EACH]
+    value, mates = values[rows], -task.mates[rows]
+    codes = task.query_codes[rows]
+    turn = _turns((value, codes), (mates, rows))
+    coarse = codes if task.levels is None else task.levels.paths[0].codes[0][rows]
+    round_ = _turns((value, coarse), (turn, mates, rows))
+    return rows[np.lexsort((rows, mates, turn, round_, value))][:EACH]
+
+
+def _turns(groups: tuple[Any, ...], order: tuple[Any, ...]) -> Integers:
+    """The place of each row among those of its group, in the given order."""
+    ordered = np.lexsort((*order[::-1], *groups[::-1]))
+    new = np.ones(len(ordered), bool)
+    new[1:] = np.any([part[ordered][1:] != part[ordered][:-1] for part in groups], axis=0)
+    place = np.arange(len(ordered))
+    turn = np.empty(len(ordered), np.int64)
+    turn[ordered] = place - np.maximum.accumulate(np.where(new, place, 0))
+    return turn
+
+
+def strips(found: AtHand, rows: Integers, k: int = NEIGHBOURS) -> list[dict[str, Any]]:
+    """Queries with their k nearest items, and the first relevant one, as plain values."""
+    seen = rank(found.task, found.space, rows, k)
+    return [_plain(one, seen.levels) for one in seen]
+
+
+EACH_SOLVES = 3
+"""Queries shown that only one of two models solves,"""
+NEAREST_EACH = 5
+"""and the items of each model that are shown beside them."""
+
+
+def solved_strips(
+    first: Result, second: Result, first_right: Reals, second_right: Reals
+) -> list[list[dict[str, Any]]] | None:
+    """Queries that only the first model solves and that only the second does, as both see them.
+
+    Of each kind those with the largest difference in the preferred metric, where classes of the
+    coarsest level take turns. None where the rows of either model are not in memory.
+    """
+    results = first, second
+    metric = preferred_metric(first)
+    if metric is None or metric not in second or not all(map(_at_hand, results)):
+        return None
+    found = [result.held.at_hand() for result in results]  # type: ignore[union-attr]
+    values = [result[metric].per_query for result in results]
+    if None in values:
+        return None
+    ahead = values[0].lower - values[1].lower  # type: ignore[union-attr]
+    kinds = []
+    for sign, one, other in ((1, first_right, second_right), (-1, second_right, first_right)):
+        rows = np.flatnonzero((one == 1.0) & (other == 0.0))
+        chosen = _first(rows, -sign * ahead, found[0].task)[:EACH_SOLVES]
+        both = (strips(each, chosen, NEAREST_EACH) for each in found)
+        kinds.append([{"first": a, "second": b} for a, b in zip(*both, strict=True)])
+    return kinds
+
+
+def _at_hand(result: Result) -> bool:
+    return result.held is not None and result.held.missing() is None
 
 
 def preferred_metric(result: Result) -> str | None:
@@ -268,27 +343,31 @@ def preferred_metric(result: Result) -> str | None:
     return next(iter([*preferred, *ranking]), None)
 
 
-def _plain(one: NeighborList, mates: int, value: float, levels: list[str]) -> dict[str, Any]:
+def _plain(one: NeighborList, levels: list[str]) -> dict[str, Any]:
     """A query with its neighbors as plain values."""
     known = {"label": one.label, "id": one.id, "group": one.group}
-    first = one.mates.distance == one.mates.distance[0]
-    items = [
-        {
-            **{name: _text(about[name]) for name in ("label", "id", "group") if name in about},
-            "row": about["row"],
-            "distance": about["distance"],
-            "shares": "right" if about["verdict"] == "right" else about.get("level"),
-        }
-        for about in one.nearest.plain(levels)
-    ]
+    # Relevant items come last among items at one distance, as the score has it.
+    tied = one.mates.distance == one.mates.distance[0]
+    first_rank = int(one.mates.last[0]) - int(tied.sum()) + 1
+    items, relevant = ([_item(about) for about in some.plain(levels)] for some in (
+        one.nearest, one.mates,
+    ))  # fmt: skip
     return {
         "row": one.query,
         **{name: _text(text) for name, text in known.items() if text is not None},
-        "value": value,
-        "mates": mates,
-        # Mates come last among items at one distance, as the score has it.
-        "first_mate": int(one.mates.last[0]) - int(first.sum()) + 1,
+        "mates": len(one.mates),
+        "first_mate": first_rank,
+        "first": relevant[0],
         "neighbours": items,
+    }
+
+
+def _item(about: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **{name: _text(about[name]) for name in ("label", "id", "group") if name in about},
+        "row": about["row"],
+        "distance": about["distance"],
+        "shares": "right" if about["verdict"] == "right" else about.get("level"),
     }
 
 

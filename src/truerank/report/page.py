@@ -13,7 +13,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,8 @@ def render(title: str, data: dict[str, Any]) -> str:
         title=visible(title),
         version=__version__,
         models=data["models"],
+        conclusion=data["conclusion"],
+        credits=data["credits"],
         policy=_policy(plotly, script),
         style=_asset("page.css"),
         data=as_json(data),
@@ -128,11 +130,17 @@ def column(name: str, kind: str = "text", *, decimals: int = 2, hint: str = "") 
 
 
 def metric_column(metric: str) -> dict[str, Any]:
-    """The column of a metric's values."""
+    """The column of a metric's values, under its name in the API in files."""
     known = registry.find(metric)
-    arrow = "" if known.higher_is_better else " \N{DOWNWARDS ARROW}"
     kind = "percent" if known.unit == "share" else "number"
-    return column(metric + arrow, kind, decimals=known.decimals, hint=known.title)
+    shown = column(named(metric), kind, decimals=known.decimals, hint=known.title)
+    return shown | {"in_files": metric}
+
+
+def named(metric: str) -> str:
+    """The display name of a metric, with an arrow if lower is better."""
+    arrow = "" if registry.find(metric).higher_is_better else " \N{DOWNWARDS ARROW}"
+    return registry.display_name(metric) + arrow
 
 
 def page_table(
@@ -182,7 +190,7 @@ def shortened(value: float | None, decimals: int = 2) -> float | None:
 # Small pictures of the rows that a page shows, as text that stands in the page itself.
 
 
-SIDE = 72
+SIDE = 96
 """Pixels of the longer side."""
 
 
@@ -191,32 +199,47 @@ def _thumbnail(picture: Any) -> str | None:
     if picture is None:
         return None
     picture.thumbnail((SIDE, SIDE))
-    out, kind = io.BytesIO(), "PNG" if picture.mode == "RGBA" else "JPEG"
-    picture.save(out, kind, **({"quality": 80} if kind == "JPEG" else {"optimize": True}))
-    data = base64.b64encode(out.getvalue()).decode()
-    return f"data:image/{kind.lower()};base64,{data}"
+    out = io.BytesIO()
+    picture.save(out, "WEBP", quality=80, method=6)
+    return f"data:image/webp;base64,{base64.b64encode(out.getvalue()).decode()}"
 
 
-def add_thumbnails(model: dict[str, Any], queries: Pictures, items: Pictures) -> None:
-    """Put the pictures of all shown rows into a model's data, each once."""
-    ranked = model["ranked"]
-    if ranked is None:
+def thumbnails(data: dict[str, Any], queries: Pictures, items: Pictures) -> dict[str, str]:
+    """The pictures of all rows that a page shows, each once: q1 is query 1, g1 gallery row 1."""
+    held: dict[str, str] = {}
+    seen = set()
+    for side, about in _shown_rows(data):
+        key = f"{side}{about['row']}"
+        if key not in seen:
+            seen.add(key)
+            found = _thumbnail((queries if side == "q" else items).picture(about))
+            if found is not None:
+                held[key] = found
+    if not seen:
         raise InputError(
             "images are shown beside queries, which this result does not hold: write it with "
             "evaluate --report, or leave the images out."
         )
-    held: dict[str, str] = {}
-    for query in [*ranked["worst"], *ranked["best"]]:
-        for side, pictures, rows in (("q", queries, [query]), ("g", items, query["neighbours"])):
-            for about in rows:
-                key = f"{side}{about['row']}"
-                if key not in held:
-                    found = _thumbnail(pictures.picture(about))
-                    if found is not None:
-                        held[key] = found
     if not held:
         raise InputError("no image was found for any row shown: file names must be the rows' ids.")
-    model["thumbnails"] = held
+    return held
+
+
+def _shown_rows(data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The side and what is known of each row that a page shows as a tile."""
+    strips = []
+    for model in data["models"]:
+        ranked = model["ranked"] or {}
+        strips += [*ranked.get("worst", []), *ranked.get("best", [])]
+        for query, item in (model["confusions"] or {}).get("examples", []):
+            yield from (("q", query), ("g", item))
+    for pair in ((data["comparison"] or {}).get("solved") or {}).get("pairs", []):
+        for kind in pair.get("strips") or []:
+            strips += [query for both in kind for query in both.values()]
+    for query in strips:
+        yield "q", query
+        first = query.get("first")
+        yield from (("g", item) for item in [*query["neighbours"], *([first] if first else [])])
 
 
 # The folder of a benchmark on a page: its tables, and its figures as text in the page itself.

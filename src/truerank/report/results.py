@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from truerank._util.text import level_name, reworded
-from truerank.analysis.compare import Comparison, compare
+from truerank._util.text import count, level_name, plural, reworded
+from truerank.analysis.compare import Comparison
+from truerank.analysis.differences import Difference
 from truerank.competition.board import groups
 from truerank.core import registry
 from truerank.core.metric import Metric
-from truerank.report.details import known_details, preferred_metric
-from truerank.report.page import column, metric_column, page_table, shortened
+from truerank.core.score import Score
+from truerank.report.details import (
+    known_details,
+    scaled,
+    solved_strips,
+    spaced_rows,
+)
+from truerank.report.page import column, metric_column, named, page_table, shortened
 from truerank.result import tables
 from truerank.result.curves import NONE, marks_of
 from truerank.result.result import Result
@@ -30,18 +37,22 @@ from truerank.result.tables import Parts
 MOST_ROWS = 5000
 """Classes that a table lists."""
 MOST_METRICS = 8
+FEW_QUERIES = 4
+"""Queries per class below which coarser parts are shown before classes."""
 SHARED = {"rows that share an id": "ids", "mates of the query's own group": "groups"}
 """What a rule of a task is made from."""
 NEEDS_ROWS = (
-    "The embeddings are not at hand, so the page has no thresholds to slide over, no confused "
-    "classes, no neighbors, no map and no ties; evaluate with --report, or call to_html on a "
-    "fresh result whose embeddings are still in memory, to have them."
+    "The embeddings are not at hand, so the page has no threshold slider, confusions, neighbors, "
+    "map or ties. To have them, evaluate with --report, or call to_html while the embeddings are "
+    "still in memory."
 )
 IS_PUBLIC = "This is a public result of a hidden task: it names scores, and no queries."
 
 
-def model_data(result: Result, name: str) -> dict[str, Any]:
-    """All sections of a result."""
+def model_data(
+    result: Result, name: str, coordinates: npt.NDArray[np.float64] | None = None
+) -> dict[str, Any]:
+    """All sections of a result; its map shows the given coordinates, if there are some."""
     details = known_details(result) or {}
     return {
         "name": name,
@@ -55,9 +66,9 @@ def model_data(result: Result, name: str) -> dict[str, Any]:
         "distance": result.provenance.get("distance", {}).get("distance"),
         "parts": _parts(result),
         "confusions": _confusions(details.get("confusions")),
-        "ranked": details.get("ranked"),
+        "ranked": _ranked(details.get("ranked")),
         "severity": _severity(result),
-        "centres": _centres(result, details.get("centres")),
+        "map": _map(result, details.get("map"), coordinates),
         "ties": details.get("ties"),
         "audit": details.get("audit"),
         "provenance": _provenance(result),
@@ -88,10 +99,30 @@ def _facts(result: Result) -> list[list[str]]:
 
 
 def _headline(result: Result) -> dict[str, Any]:
-    """The printed table with a line of words for each metric, and where its numbers lie."""
-    header, rows = tables.cells(result)
-    lines = []
-    for (name, score), cells in zip(result.items(), rows, strict=True):
+    """A row for each metric: its cells, a line of words, and where its numbers lie."""
+    scores = list(result.values())
+    columns: dict[str, Callable[[Score], str]] = {
+        "metric": lambda score: named(score.metric),
+        "score": lambda score: tables.number(score.metric)(score.value),
+    }
+    if any(score.interval is not None for score in scores):
+        level = (result.provenance.get("intervals") or {}).get("confidence")
+        columns[f"{100 * level:g} % interval" if level else "interval"] = _interval
+    if any(score.tied for score in scores):
+        columns["upper bound"] = lambda score: (
+            tables.number(score.metric)(score.upper) if score.tied else ""
+        )
+    if any(score.chance is not None for score in scores):
+        columns["chance"] = lambda score: (
+            "" if score.chance is None else tables.number(score.metric)(score.chance)
+        )
+    units = {score.counted for score in scores if score.n} or {"query"}
+    alike = len(units) == 1
+    columns[plural(*units) if alike else "counted"] = lambda score: (
+        f"{score.n:,}" if alike or not score.n else count(score.n, score.counted)
+    )
+    lines, on_axis = [], []
+    for name, score in result.items():
         known = registry.find(name)
         low, high = score.interval or (None, None)
         places = {
@@ -99,20 +130,46 @@ def _headline(result: Result) -> dict[str, Any]:
             "low": _number(low),
             "high": _number(high),
             "chance": _number(score.chance),
-            "upper": _number(score.upper) if score.tied else None,
         }
         share = known.unit == "share" and known.range == (0.0, 1.0)
+        on_axis += [name] if share else []
         lines.append(
             {
                 "metric": name,
-                "cells": cells,
-                "title": known.title,
+                "cells": [shown(score) for shown in columns.values()],
+                "interval": _interval(score),
                 "words": in_words(name),
                 "reason": score.reason,
                 "places": places if share else None,
             }
         )
-    return {"header": header, "rows": lines, "csv": tables.as_csv(result)}
+    return {
+        "header": list(columns),
+        "rows": lines,
+        "first": headline_metrics(on_axis),
+        "csv": tables.as_csv(result),
+    }
+
+
+def _interval(score: Score) -> str:
+    shown = tables.number(score.metric)
+    ends = score.interval
+    return "" if ends is None else f"{shown(ends[0])} to {shown(ends[1])}"
+
+
+HEADLINES = ("precision@1", "hit@1", "map@r", "h_ap", "tar@far", "eer", "auc", "accuracy", "mrr",
+             "map", "dir@far", "mrep")  # fmt: skip
+"""Metrics that say most at a glance, where a result has them."""
+
+
+def headline_metrics(metrics: Iterable[str]) -> list[str]:
+    """The few metrics that stand above all others."""
+
+    def place(text: str) -> int:
+        name = text.partition("=")[0]
+        return HEADLINES.index(name) if name in HEADLINES else len(HEADLINES)
+
+    return sorted(metrics, key=place)[:4]
 
 
 def _number(value: float | None) -> float | None:
@@ -137,7 +194,9 @@ def _marks(result: Result) -> dict[str, list[list[Any]]]:
     """Where scores were taken on each curve: their name, the place, and the threshold."""
     found = {name: marks_of(result, name) for name in result.curves}
     return {
-        name: [[mark.metric, mark.x, mark.y, mark.threshold] for mark in marks]
+        name: [
+            [registry.display_name(mark.metric), mark.x, mark.y, mark.threshold] for mark in marks
+        ]
         for name, marks in found.items()
         if marks
     }
@@ -156,7 +215,8 @@ def _parts(result: Result) -> list[dict[str, Any]]:
             continue
         parts = Parts.of_result(result, attribute, MOST_ROWS)
         metrics = parts.metrics[:MOST_METRICS]
-        columns = [column(attribute), column("queries", "count"), *map(metric_column, metrics)]
+        first = column(level_name(attribute)) | {"in_files": attribute}
+        columns = [first, column("queries", "count"), *map(metric_column, metrics)]
         decimals = [one["decimals"] for one in columns[2:]]
         rows = [
             [str(value), int(part.provenance["queries"])]
@@ -165,7 +225,7 @@ def _parts(result: Result) -> list[dict[str, Any]]:
         ]
         note = ""
         if parts.of > len(parts.rows):
-            note = f"The {len(parts.rows):,} of {parts.of:,} that are worst in {metrics[0]}."
+            note = f"The {len(parts.rows):,} of {parts.of:,} that are worst in {named(metrics[0])}."
         higher = registry.find(metrics[0]).higher_is_better
         level = f"Level {attribute}" if attribute.isdigit() else attribute
         title = {"label": "Classes", "group": "Groups"}.get(attribute, level)
@@ -173,7 +233,8 @@ def _parts(result: Result) -> list[dict[str, Any]]:
         found.append(
             page_table(title, columns, rows, note=note, sorted_by=order, file=f"by {attribute}")
         )
-    return sorted(found, key=lambda table: table["title"] != "Classes")
+    few = result.provenance["queries"] < FEW_QUERIES * len(set(result.queries().get("label", ())))
+    return sorted(found, key=lambda table: (table["title"] == "Classes") == few)
 
 
 def _confusions(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -192,8 +253,17 @@ def _confusions(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
         "classes in all"
     )
     note += "." if found["pairs"] == len(rows) else f"; the {len(rows):,} most frequent are listed."
-    order = (2, "descending")
-    return page_table("Confused classes", columns, rows, note=note, sorted_by=order)
+    table = page_table("Confusions", columns, rows, note=note, sorted_by=(2, "descending"))
+    return {
+        "table": table,
+        "classes": found.get("classes"),
+        "examples": found.get("examples") or [],
+    }
+
+
+def _ranked(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Queries with their neighbors, and the name of the metric that ordered them."""
+    return None if found is None else {**found, "shown": named(found["metric"])}
 
 
 def _severity(result: Result) -> dict[str, Any] | None:
@@ -220,17 +290,45 @@ def _severity(result: Result) -> dict[str, Any] | None:
     }
 
 
-def _centres(result: Result, found: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The map, with each class's score for its colour."""
-    if found is None:
+MOST_KINDS = 12
+"""Values that the map's colors and symbols distinguish."""
+
+
+def _map(
+    result: Result, found: Mapping[str, Any] | None, given: npt.NDArray[np.float64] | None
+) -> dict[str, Any] | None:
+    """Places of rows, what is known about them, and the values that may color them."""
+    if given is not None:
+        rows = spaced_rows(len(given))
+        found = {"rows": rows.tolist(), **scaled(given[rows]), "share": None}
+    if found is None or result.provenance.get("part"):
         return None
-    metric = preferred_metric(result)
-    if metric is None:
-        return dict(found)
-    parts = result.by("label", metrics=[metric])
-    values = {str(label): part[metric].value for label, part in parts.items()}
-    scores = [shortened(values.get(label)) for label in found["labels"]]
-    return {**found, "metric": metric, "scores": scores}
+    about = {
+        name: [str(values[row]) for row in found["rows"]]
+        for name, values in result.queries(levels=True).items()
+    }
+    rows = np.asarray(found["rows"], np.int64)
+    levels = (result.provenance.get("hierarchy") or {}).get("levels", [])
+    kinds = {}
+    for name in dict.fromkeys([*levels[:1], "label", "group"]):
+        values = sorted(set(about.get(name, ())))
+        if 1 < len(values) <= MOST_KINDS:
+            codes = [values.index(value) for value in about[name]]
+            kinds[name] = {"values": values, "codes": codes}
+    first = _solved_by(result)
+    if first is not None:
+        outcome = np.where(np.isnan(first[rows]), 2, np.where(first[rows] == 1.0, 0, 1))
+        values = ["relevant", "irrelevant", "unmated query"]
+        kinds["nearest item"] = {"values": values, "codes": outcome.tolist()}
+    titles = about.get("label", about.get("id"))
+    return {**found, "titles": titles, "kinds": kinds, "queries": result.provenance["queries"]}
+
+
+def _solved_by(result: Result) -> npt.NDArray[np.float64] | None:
+    """1 per query whose nearest item is relevant, 0 per other one, NaN where that is undefined."""
+    metric = next((name for name in ("precision@1", "hit@1") if name in result), None)
+    scores = None if metric is None else result[metric].per_query
+    return None if scores is None else scores.lower
 
 
 def _provenance(result: Result) -> dict[str, Any]:
@@ -305,12 +403,15 @@ LISTED = 100
 """Queries listed of each kind."""
 
 
-def comparison_data(results: list[Result], names: list[str]) -> dict[str, Any]:
-    """Differences with their intervals, who cannot be told apart, and who solves which query."""
-    found = compare(*results, names=names)
+def comparison_data(results: list[Result], names: list[str], found: Comparison) -> dict[str, Any]:
+    """Differences with their intervals, models that are not distinguishable, and who solves what.
+
+    The letters for models without a significant difference are for three models or more: for two
+    the differences say it.
+    """
     return {
         "models": names,
-        "scores": _scores(found),
+        "scores": _scores(found) if len(names) > 2 else None,
         "differences": _differences(found),
         "notes": found.notes,
         "solved": _solved(results, names),
@@ -340,7 +441,7 @@ def _scores(found: Comparison) -> dict[str, Any]:
             ends = row.interval
             rows.append(
                 [
-                    tables.marked(metric),
+                    named(metric),
                     row.model,
                     shown(row.value),
                     "" if ends is None else f"{shown(ends[0])} to {shown(ends[1])}",
@@ -351,35 +452,50 @@ def _scores(found: Comparison) -> dict[str, Any]:
     columns = [column("metric"), column("model")]
     columns += [column(name, "number") for name in ("score", "interval", "rank")]
     columns.append(column("group"))
-    return page_table("Scores", columns, rows, file="comparison scores")
+    return page_table("Scores and groups", columns, rows, file="comparison scores")
 
 
 def _differences(found: Comparison) -> dict[str, Any]:
-    """All differences: their text, and where they lie."""
-    rows, places = [], []
+    """All differences: their text, where they lie, and both scores."""
+    values = {(row.metric, row.model): row.value for row in found.standings}
+    rows, places, scores = [], [], []
     for row in found.differences:
         shown = tables.number(row.metric)
         ends = row.interval
-        certain = row.adjusted_p is not None and row.adjusted_p < 1 - found.confidence
-        higher = registry.find(row.metric).higher_is_better
-        better = row.first if (row.value > 0) == higher else row.second
+        better = _better(row, found.confidence)
         rows.append(
             [
-                tables.marked(row.metric),
+                named(row.metric),
                 row.first,
                 row.second,
                 ("+" if row.value >= 0 else "-") + shown(abs(row.value)),
                 "" if ends is None else f"{shown(ends[0])} to {shown(ends[1])}",
                 _probability(row.p),
                 _probability(row.adjusted_p),
-                f"{better} is better" if certain else _OPEN[row.adjusted_p is None],
+                f"{better} is better" if better else _OPEN[row.adjusted_p is None],
             ]
         )
         share = registry.find(row.metric).unit == "share"
         places.append([row.value, *(ends or (None, None))] if share else None)
+        scores.append([shown(values[row.metric, name]) for name in (row.first, row.second)])
     columns = [column(name) for name in ("metric", "first", "second")]
     columns += [column(name, "number") for name in ("difference", "interval", "p", "p (Holm)")]
-    return page_table("Differences", [*columns, column("verdict")], rows) | {"places": places}
+    table = page_table("Differences", [*columns, column("verdict")], rows)
+    words = [in_words(row.metric) for row in found.differences]
+    return table | {
+        "places": places,
+        "scores": scores,
+        "words": words,
+        "confidence": f"{100 * found.confidence:g} %",
+    }
+
+
+def _better(row: Difference, confidence: float) -> str | None:
+    """The model with the significantly better score, if either has it."""
+    if row.adjusted_p is None or row.adjusted_p >= 1 - confidence:
+        return None
+    higher = registry.find(row.metric).higher_is_better
+    return row.first if (row.value > 0) == higher else row.second
 
 
 _OPEN = ("no significant difference", "no test")
@@ -392,22 +508,23 @@ def _probability(p: float | None) -> str:
 
 def _solved(results: list[Result], names: list[str]) -> dict[str, Any] | None:
     """For every two models, how many queries both solve, one of them, or none."""
-    metric = next((m for m in ("precision@1", "hit@1") if all(m in one for one in results)), None)
-    if metric is None:
+    right = [_solved_by(result) for result in results[:MOST_MODELS]]
+    known = [rows for rows in right if rows is not None]
+    if len(known) < len(right):
         return None
-    right = []
-    for result in results[:MOST_MODELS]:
-        rows = result[metric].per_query
-        if rows is None:
-            return None
-        right.append(rows.lower)
     about = results[0].queries()
-    pairs = [
-        _pair(right[a], right[b], about) | {"first": names[a], "second": names[b]}
-        for a, b in combinations(range(len(right)), 2)
-    ]
+    pairs: list[dict[str, Any]] = []
+    for a, b in combinations(range(len(known)), 2):
+        pair = _pair(known[a], known[b], about) | {"first": names[a], "second": names[b]}
+        if len(pairs) < WITH_STRIPS:
+            pair["strips"] = solved_strips(results[a], results[b], known[a], known[b])
+        pairs.append(pair)
     columns = ["query", *(name for name in ("id", "label", "group") if name in about)]
     return {"pairs": pairs, "columns": columns}
+
+
+WITH_STRIPS = 3
+"""Pairs of models of which some queries are shown with their neighbors."""
 
 
 def _pair(
@@ -429,6 +546,40 @@ def _pair(
         "first_list": listed(one & ~other),
         "second_list": listed(other & ~one),
     }
+
+
+# What a page concludes, in a few sentences at its top.
+
+
+def conclusion(result: Result, model: Mapping[str, Any]) -> list[str]:
+    """Sentences about one result: its headline, what was not scored, and what the checks found."""
+    found = []
+    headline = model["headline"]["first"]
+    if headline:
+        score = result[headline[0]]
+        shown = tables.number(headline[0])
+        words = [f"{named(headline[0])} is {shown(score.value)} %"]
+        if score.interval is not None:
+            level = f"{100 * result.provenance['intervals']['confidence']:g} %"
+            words.append(f"({level} interval {_interval(score)})")
+        if score.chance is not None:
+            words[-1] += ";"
+            words.append(f"the chance level is {shown(score.chance)} %")
+        found.append(" ".join(words) + ".")
+    facts = result.provenance
+    unmated = sum((facts.get("no_mate") or {}).values())
+    if unmated:
+        mated = facts["queries"] - unmated
+        found.append(
+            f"{mated:,} of {facts['queries']:,} queries have a relevant item in the gallery; "
+            f"{unmated:,} are unmated."
+        )
+    findings = (model["audit"] or {}).get("findings", [])
+    problems = sum(one["severity"] != "note" for one in findings)
+    if problems:
+        what = "1 problem" if problems == 1 else f"{problems} problems"
+        found.append(f"The data checks report {what}: see Checks.")
+    return found
 
 
 # One line of plain words for each metric: what a reader who never met it may take it for.

@@ -190,11 +190,15 @@ class Result(Galleries, Mapping[str, Score]):
             if first < last and (some is None or value in some)
         }
 
-    def queries(self) -> dict[str, list[Any]]:
-        """What is known about each query, by column: id, label, group, and the item found first."""
+    def queries(self, *, levels: bool = False) -> dict[str, list[Any]]:
+        """What is known about each query, by column: id, label, group, and the item found first.
+
+        `levels` adds the levels of the labels.
+        """
+        names = self._attributes if levels else ("id", "label", "group")
         columns = {
             name: [attribute.values[code] for code in attribute.codes.tolist()]
-            for name in ("id", "label", "group")
+            for name in names
             if (attribute := self._attributes.get(name)) is not None
         }
         return columns | self._found
@@ -400,15 +404,34 @@ class Result(Galleries, Mapping[str, Score]):
         return tables.as_latex(self, adjusted)
 
     def to_html(
-        self, path: str | os.PathLike[str], *, images: Any = None, gallery_images: Any = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = None,
+        sections: Iterable[str] | None = None,
+        images: Any = None,
+        gallery_images: Any = None,
+        coordinates: npt.ArrayLike | None = None,
+        credits: str | None = None,
     ) -> None:
         """Write a page that opens offline; what needs the rows is computed now, if they are here.
 
-        `images`: a folder of files named by the rows' ids, or one for each query (and
-        `gallery_images` for each item of a separate gallery).
+        `title` is the heading of the page, and `sections` names those to show (see
+        `truerank.report.write`). `images` is a folder of files named by the rows' ids, or has one
+        for each query (and `gallery_images` for each item of a separate gallery). `coordinates` are
+        two numbers for each query, such as of UMAP, for the map. `credits` is a line at the end.
         """
         report = import_module("truerank.report")
-        report.write([self], path, images=images, gallery_images=gallery_images)
+        report.write(
+            [self],
+            path,
+            title=title,
+            sections=sections,
+            images=images,
+            gallery_images=gallery_images,
+            coordinates=coordinates,
+            credits=credits,
+        )
 
     def to_csv(self) -> str:
         """Comma-separated values, in fractions, at full precision."""

@@ -76,14 +76,23 @@ function forgetCharts() {
 }
 
 function drawAll() {
+  for (const one of charts) if (!one.place.isConnected) charts.delete(one); /* of a tab that was left */
   return Promise.all([...charts].map((one) => one.draw()));
 }
 
 DARK.addEventListener("change", () => {
   for (const one of charts) if (one.drawn) one.draw();
 });
-addEventListener("beforeprint", () => { printing = true; drawAll(); });
+addEventListener("beforeprint", () => {
+  printing = true;
+  document.querySelectorAll("tr[hidden]").forEach((row) => { row.hidden = false; });
+  drawAll();
+});
 addEventListener("afterprint", () => { printing = false; drawAll(); });
+
+function wideScreen() {
+  return innerWidth > 736;
+}
 
 function card(title, text, chartElement) {
   return el("figure", { class: "card" },

@@ -3,23 +3,27 @@
 
 const SHARE = { tickformat: ".0%" };
 const AT_FAR = { title: "false accept rate (log)", type: "log", tickformat: "~%", nticks: 4 }; /* more would overlap: 0.00002% is long */
+/* Rates that are written at an axis of normal deviates, and the largest error rate there, as the library's plots have them. */
+const RATES = [1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.4];
+const MOST_RATE = 0.6;
 const KNOWN = {
-  roc: { title: "ROC", text: "Pairs of one class accepted, for every rate of false accepts.", x: AT_FAR, y: Object.assign({ title: "true accept rate" }, SHARE), marks: ["far", "tar"] },
-  det: { title: "DET", text: "The two kinds of error against each other; lower left is better.", x: AT_FAR, y: { title: "false reject rate (log)", type: "log", tickformat: "~%" }, marks: ["far", "frr"] },
-  pr: { title: "Precision and recall", text: "How clean the accepted pairs are, for every share of positive pairs accepted.", x: Object.assign({ title: "recall" }, SHARE), y: Object.assign({ title: "precision" }, SHARE) },
-  f1: { title: "F1", text: "The balance of precision and recall over thresholds.", x: { title: "threshold" }, y: Object.assign({ title: "F1" }, SHARE) },
-  cmc: { title: "CMC", text: "How often a relevant item is among the first items.", x: { title: "rank (log)", type: "log", dtick: "D2" }, y: Object.assign({ title: "hit rate" }, SHARE) },
-  dir: { title: "DIR over FAR", text: "Queries identified, for every share of unmated queries accepted.", x: Object.assign({}, AT_FAR, { title: "unmated queries accepted (log)", tickvals: [1e-5, 1e-4, 1e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1] }), y: Object.assign({ title: "identified" }, SHARE) },
-  mrep: { title: "mReP", text: "Ranking and accepting at once, over all thresholds.", x: { title: "τ" }, y: Object.assign({ title: "mReP" }, SHARE) },
-  mvp: { title: "mVP", text: "How clean and complete the accepted items are.", x: { title: "τ" }, y: Object.assign({ title: "mVP" }, SHARE) },
-  mrp: { title: "mRP", text: "How well the accepted relevant items are ranked.", x: { title: "τ" }, y: Object.assign({ title: "mRP" }, SHARE) },
-  mfr: { title: "mFR", text: "How much queries with nothing to find accept; lower is better.", x: { title: "τ" }, y: Object.assign({ title: "mFR" }, SHARE) },
-  utility: { title: "Utility of the classes", text: "One threshold serves classes unevenly: the mean, and half of the classes around it.", x: { title: "threshold" }, y: Object.assign({ title: "utility" }, SHARE) },
-  severity: { title: "Severity", text: "Wrong first items by what they still share with the query.", y: Object.assign({ title: "share of queries" }, SHARE) },
-  levels: { title: "Levels", text: "How often the nearest item is right, level by level.", y: Object.assign({ title: "precision at 1" }, SHARE) },
-  scores: { title: "Distances", text: "Distances of positive and negative pairs.", x: { title: "distance" }, y: { title: "density of pairs" } },
+  roc: { title: "ROC", text: "True against false accepts of pairs.", x: AT_FAR, y: Object.assign({ title: "true accept rate" }, SHARE), marks: ["far", "tar"] },
+  det: { title: "DET", text: "Both errors in normal deviates; lower is better.", x: { title: "false accept rate" }, y: { title: "false reject rate" }, marks: ["far", "frr"], probit: true },
+  pr: { title: "Precision and recall", text: "Precision of the accepted pairs over their recall.", x: Object.assign({ title: "recall" }, SHARE), y: Object.assign({ title: "precision" }, SHARE) },
+  f1: { title: "F1", text: "Balance of precision and recall over thresholds.", x: { title: "threshold" }, y: Object.assign({ title: "F1" }, SHARE) },
+  cmc: { title: "CMC", text: "A relevant item among the first items.", x: { title: "rank (log)", type: "log", tickvals: [1, 2, 5, 10, 20, 50], range: [0, Math.log10(50)] }, y: Object.assign({ title: "hit rate" }, SHARE) },
+  dir: { title: "DIR over FPIR", text: "Identified against accepted unmated queries.", x: Object.assign({}, AT_FAR, { title: "unmated queries accepted (log)", tickvals: [1e-5, 1e-4, 1e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1] }), y: Object.assign({ title: "identified" }, SHARE) },
+  mrep: { title: "GOM ReP", text: "Ranking and accepting, over all thresholds.", x: { title: "τ" }, y: Object.assign({ title: "GOM ReP" }, SHARE) },
+  mvp: { title: "GOM VP", text: "How clean and complete the accepted items are.", x: { title: "τ" }, y: Object.assign({ title: "GOM VP" }, SHARE) },
+  mrp: { title: "GOM RP", text: "How well the accepted relevant items are ranked.", x: { title: "τ" }, y: Object.assign({ title: "GOM RP" }, SHARE) },
+  mfr: { title: "GOM FR", text: "What unmated queries accept; lower is better.", x: { title: "τ" }, y: Object.assign({ title: "GOM FR" }, SHARE) },
+  utility: { title: "Utility of the classes", text: "Mean over classes, and the middle half of them.", x: { title: "threshold" }, y: Object.assign({ title: "utility" }, SHARE) },
+  severity: { title: "Severity", text: "Irrelevant first items by what they share with the query.", y: Object.assign({ title: "share of queries" }, SHARE) },
+  levels: { title: "Levels", text: "The nearest item is right, level by level.", y: Object.assign({ title: "precision at 1" }, SHARE) },
+  scores: { title: "Distances", text: "Positive pairs filled, negative pairs as a line.", x: { title: "distance" }, y: { title: "density of pairs" } },
 };
-const ORDER = ["cmc", "roc", "det", "pr", "f1", "dir", "scores", "utility", "mrep", "mvp", "mrp", "mfr", "levels", "severity"];
+const ORDER = ["cmc", "roc", "det", "scores", "dir", "mrep", "pr", "levels", "f1", "utility", "mvp", "mrp", "mfr", "severity"];
+const FIRST = 6; /* curves shown before those that a click opens */
 const NO_LINE = new Set(["threshold", "low", "high", "simultaneous_low", "simultaneous_high", "lower", "expected", "upper"]);
 const CLASS = "class ";
 
@@ -72,14 +76,15 @@ function lines(name, columns, label, number, several = false) {
       const ends = ["low", "high"].map((end) => columns[(place ? "others_" : "") + end]);
       const pairs = place ? "negative pairs" : "positive pairs";
       const told = several ? pairs + ", " + plain(label) : pairs;
+      const tint = colour(several ? number : 0);
       const edges = !ends[0] ? [] : ends.map((end, high) => ({
         x, y: density(end.map((value, at) => (value === null ? columns[kind][at] : value))), mode: "lines", line: { width: 0, shape: "vh" }, hoverinfo: "skip", showlegend: false,
-        fill: high ? "tonexty" : "none", fillcolor: faint(colour(place), 0.35),
+        fill: high ? "tonexty" : "none", fillcolor: faint(tint, 0.35),
       }));
       return [...edges, {
-        x, y: density(columns[kind]), text: columns[kind].map((share) => percent(share) + " %"), name: told, mode: "lines", fill: "tozeroy",
-        line: { shape: "vh", width: 1.5, color: colour(place), dash: DASHES[number] },
-        fillcolor: faint(colour(place), 0.15), hovertemplate: "up to %{x:.4~g}: %{text}<extra>" + told + "</extra>",
+        x, y: density(columns[kind]), text: columns[kind].map((share) => percent(share) + " %"), name: told, mode: "lines", fill: place ? "none" : "tozeroy",
+        line: { shape: "vh", width: place ? 1.8 : 1, color: place && !several ? colour(4) : tint, dash: DASHES[number] },
+        fillcolor: faint(tint, several ? 0.22 : 0.3), hovertemplate: "up to %{x:.4~g}: %{text}<extra>" + told + "</extra>",
       }];
     });
   }
@@ -112,6 +117,53 @@ function lines(name, columns, label, number, several = false) {
   return found;
 }
 
+/* Acklam's rational approximation of the normal quantile: an error below 1.2e-9 of its value. */
+function probit(rate) {
+  const p = Math.min(Math.max(rate, 1e-9), 1 - 1e-9);
+  const poly = (c, x) => c.reduce((sum, one) => sum * x + one, 0);
+  const a = [-39.69683028665376, 220.9460984245205, -275.9285104469687, 138.357751867269, -30.66479806614716, 2.506628277459239];
+  const b = [-54.47609879822406, 161.5858368580409, -155.6989798598866, 66.80131188771972, -13.28068155288572, 1];
+  const c = [-0.007784894002430293, -0.3223964580411365, -2.400758277161838, -2.549732539343734, 4.374664141464968, 2.938163982698783];
+  const d = [0.007784695709041462, 0.3224671290700398, 2.445134137142996, 3.754408661907416, 1];
+  if (p < 0.02425 || p > 0.97575) {
+    const q = Math.sqrt(-2 * Math.log(Math.min(p, 1 - p)));
+    return (p < 0.5 ? 1 : -1) * (poly(c, q) / poly(d, q));
+  }
+  const q = p - 0.5;
+  return (q * poly(a, q * q)) / poly(b, q * q);
+}
+
+/* Both axes in normal deviates, from where the other rate is below MOST_RATE. */
+function inDeviates(data, layout) {
+  const least = [1, 1];
+  for (const one of data) {
+    one.x.forEach((x, at) => {
+      const y = one.y[at];
+      if (x > 0 && y > 0 && x <= MOST_RATE && y <= MOST_RATE) { least[0] = Math.min(least[0], x); least[1] = Math.min(least[1], y); }
+    });
+    one.customdata = one.x.map((x, at) => [percent(x, 4), percent(one.y[at], 2)]);
+    one.hovertemplate = (one.hovertemplate || "").replace("%{x:.4~g}: %{y:.2%}", "FAR %{customdata[0]} %, FRR %{customdata[1]} %").replace(": %{y:.2%}", ": FRR %{customdata[1]} %");
+    one.x = one.x.map(probit);
+    one.y = one.y.map(probit);
+  }
+  [layout.xaxis, layout.yaxis].forEach((axis, at) => {
+    const low = Math.min(least[at], 0.1);
+    const shown = RATES.filter((rate) => rate >= low / 2);
+    Object.assign(axis, { range: [probit(low), probit(MOST_RATE)], tickvals: shown.map(probit), ticktext: shown.map((rate) => Number((100 * rate).toPrecision(6)) + "%"), rangemode: "normal" });
+  });
+}
+
+/* The rate of false accepts below which no curve rises: nothing is seen there. */
+function firstRate(data) {
+  const ends = data.filter((one) => one.mode === "lines" && one.hoverinfo !== "skip").map((one) => {
+    const at = one.x.findIndex((x, place) => x > 0 && one.y[place] >= 0.02);
+    return at < 0 ? 1 : one.x[at];
+  });
+  const marks = data.filter((one) => one.mode === "markers").flatMap((one) => one.x.filter((x) => x > 0));
+  const low = Math.min(0.1, ...ends, ...marks);
+  return Math.floor(Math.log10(low) + 1e-9);
+}
+
 function withoutClasses(columns) {
   return Object.fromEntries(Object.entries(columns).filter(([name]) => !name.startsWith(CLASS)));
 }
@@ -141,31 +193,53 @@ function gomChart(curves, marks) {
     data: held.flatMap((name, number) => [...lines(name, curves[name].columns, KNOWN[name].title, number), ...taken((marks || {})[name], number, true)]),
     layout: { showlegend: true, xaxis: { title: "τ" }, yaxis: Object.assign({ rangemode: "tozero" }, SHARE) },
   });
-  const text = "Accepted items over all thresholds: clean and complete (mVP), well ranked (mRP), both (mReP).";
-  return card("Retrieval and verification", text, chart("Curves of mReP, mVP and mRP. " + text, make, { file: "gom" }));
+  const text = "Accepted items: clean and complete (VP), well ranked (RP), both (ReP).";
+  return card("Retrieval and verification", text, chart("Curves of GOM ReP, VP and RP. " + text, make, { file: "gom" }));
+}
+
+/* The line of a model as it is in all charts. */
+function dashOf(number) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+  for (const [name, value] of Object.entries({ width: 34, height: 8, "aria-hidden": "true" })) svg.setAttribute(name, value);
+  for (const [name, value] of Object.entries({ x1: 1, x2: 33, y1: 4, y2: 4, "stroke-width": 2.6, class: "ink" + (number % 6), "stroke-dasharray": ["", "8 5", "2 4", "8 4 2 4", "14 5", "14 4 2 4"][number % 6] })) line.setAttribute(name, value);
+  svg.append(line);
+  return svg;
+}
+
+function curvesSection(shownModel) {
+  const made = curveCharts(DATA.models, shownModel);
+  if (!made.length) return null;
+  const cards = (some) => el("div", { class: "cards" + (some.length % 3 === 1 && some.length > 1 ? " two" : "") }, ...some.map((one) => one()));
+  const rest = made.slice(FIRST);
+  const key = DATA.models.length > 1 ? el("div", { class: "legend" }, ...DATA.models.map((one, at) => el("span", {}, dashOf(at), one.name))) : null;
+  return section("curves", "Curves", null, key, cards(made.slice(0, FIRST)), rest.length ? more(`${count(rest.length)} more ${rest.length === 1 ? "curve" : "curves"}`, () => cards(rest)) : null);
 }
 
 function curveCharts(models, shownModel) {
   const several = models.length > 1;
   const all = models.map(withStops);
+  if (!DATA.sections.includes("curves")) return [];
   const asked = models.flatMap((model) => model.headline.rows.map((row) => row.metric));
   const frozen = asked.some((metric) => metric.includes("frozen"));
   const together = !several && GOM.every((name) => all[0][name]);
   const names = [...new Set(all.flatMap(Object.keys))].filter((name) => name !== "severity" && (frozen || !name.includes("frozen")));
   const rank = (name) => { const at = ORDER.indexOf(kindOf(name)); return at < 0 ? ORDER.length : at; };
   names.sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
-  return names.filter((name) => !together || !GOM.includes(name) || name === "mrep").map((name) => {
+  return names.filter((name) => !together || !GOM.includes(name) || name === "mrep").map((name) => () => {
     if (together && name === "mrep") return gomChart(all[0], models[0].marks);
     const known = KNOWN[kindOf(name)] || { title: name, text: "" };
     const title = name === kindOf(name) ? known.title : known.title + " (" + name + ")";
     const make = () => {
       const data = all.flatMap((curves, number) => (curves[name] ? lines(name, several ? withoutClasses(curves[name].columns) : curves[name].columns, models[number].name, number, several) : []));
       data.push(...models.flatMap((model, number) => taken((model.marks || {})[name], number, several)));
-      const mine = all[models.indexOf(shownModel)][name];
+      const mine = (all[models.indexOf(shownModel)] || {})[name];
       if (mine && !several) data.push(...marked(mine, name, sliderValues));
-      const layout = { xaxis: Object.assign({}, known.x), yaxis: Object.assign({ rangemode: "tozero" }, known.y), showlegend: several || kindOf(name) === "scores", barmode: "group" };
+      const layout = { xaxis: Object.assign({}, known.x), yaxis: Object.assign({ rangemode: "tozero" }, known.y), showlegend: false, barmode: "group" };
       if (data.some((one) => one.type === "bar")) layout.xaxis.type = "category"; /* a level may be called "1" */
       if (known.y && known.y.type !== "log" && kindOf(name) !== "scores") layout.yaxis.rangemode = "tozero";
+      if (known.probit) inDeviates(data, layout);
+      if (kindOf(name) === "roc") layout.xaxis.range = [firstRate(data), 0];
       return { data, layout };
     };
     const drawn = chart(title + ". " + known.text, make, { file: name.replace(/[^a-z0-9_-]+/gi, "-") });

@@ -2,13 +2,13 @@
 /* The threshold: 1,001 stops, and at each what the library gives for that threshold. */
 
 const TILES = [
-  ["far", "FAR", "pairs of two classes accepted", 4],
-  ["frr", "FRR", "pairs of one class rejected", 2],
-  ["tar", "TAR", "pairs of one class accepted", 2],
-  ["dir", "DIR", "relevant item found first and accepted", 2],
-  ["open_set_far", "FAR", "unmated queries that accept an item", 2],
-  ["vp", "VP", "accepted items: clean and complete", 2],
-  ["rep", "ReP", "accepted items: clean, complete and well ranked", 2],
+  ["far", "FAR", "of the negative pairs accepted", 4],
+  ["frr", "FRR", "of the positive pairs rejected", 2],
+  ["tar", "TAR", "of the positive pairs accepted", 2],
+  ["dir", "DIR", "of the mated queries find a relevant item first and accept it", 2],
+  ["open_set_far", "FPIR", "of the unmated queries accept an item", 2],
+  ["vp", "GOM VP", "accepted items: clean and complete", 2],
+  ["rep", "GOM ReP", "accepted items: clean, complete and well ranked", 2],
 ];
 const WORST_COLUMNS = [
   { name: "class", kind: "text" },
@@ -16,6 +16,8 @@ const WORST_COLUMNS = [
   { name: "FAR", kind: "percent", decimals: 4 },
   { name: "utility", kind: "percent", decimals: 2 },
 ];
+
+const FEWEST_TRIALS = 5;
 
 /* As choose_threshold does it, in the same order of operations. */
 function servedWorst(served, stop) {
@@ -74,7 +76,9 @@ function thresholdSection(model) {
   });
   const tiles = TILES.filter(([name]) => values[name]).map(([name, short, text, decimals]) => ({ name, decimals, element: tile(name, short, text) }));
   const served = stops.served;
-  if (served) {
+  /* of classes with a few trials each the worst are many, all at 0 */
+  const judged = served && Math.max(...served.trials.map(([positive]) => positive)) >= FEWEST_TRIALS;
+  if (judged) {
     tiles.push({ name: "utility_low", decimals: 2, element: tile("utility_low", "Lowest utility", "of the class served worst") });
     tiles.push({ name: "utility_median", decimals: 2, element: tile("utility_median", "Median utility", `over ${count(served.classes)} classes`) });
   }
@@ -108,7 +112,7 @@ function thresholdSection(model) {
     slider.setAttribute("aria-valuetext", threshold);
     sliderValues = { stop };
     for (const name of Object.keys(values)) sliderValues[name] = values[name][stop];
-    if (served) {
+    if (judged) {
       const rows = servedWorst(served, stop);
       sliderValues.utility_low = rows.length ? rows[0][3] : null;
       sliderValues.utility_median = served.median[stop];
@@ -135,13 +139,13 @@ function thresholdSection(model) {
   show(start[1]);
   const columns = [{ name: "threshold", kind: "text" }, ...TILES.filter(([name]) => values[name]).map(([name]) => ({ name, kind: "number" }))];
   const allRows = () => stops.threshold.map((text, stop) => [text, ...columns.slice(1).map((one) => values[one.name][stop])]);
-  return section("threshold", "Threshold", "Move it to see what accepting more, or less, would mean. Every stop shows what the library computes for that very threshold.",
+  return section("threshold", "Threshold", null,
     el("div", { class: "panel" },
-      el("p", {}, rule), slider,
-      el("div", { class: "presets", role: "group", "aria-label": "Thresholds for" }, ...chips),
-      el("dl", { class: "tiles", "aria-live": "polite" }, ...tiles.map((one) => one.element))),
-    el("div", { class: "pair" },
-      el("div", {}, el("h3", { text: "Errors over the threshold" }), errors),
-      served ? el("div", {}, el("h3", { text: "Served worst here" }), worst) : null),
-    el("p", { class: "note" }, "The same by the library: ", code, " ", csvButton("thresholds.csv", () => csvText(columns, allRows()))));
+      el("div", {},
+        el("p", {}, rule), slider,
+        el("div", { class: "presets", role: "group", "aria-label": "Thresholds for" }, ...chips),
+        el("dl", { class: "tiles", "aria-live": "polite" }, ...tiles.map((one) => one.element))),
+      errors),
+    el("p", { class: "note" }, "Each position shows what the library computes: ", code, " ", csvButton("thresholds.csv", () => csvText(columns, allRows()))),
+    judged ? moreNow("Worst classes at this threshold", worst) : null);
 }

@@ -1,14 +1,15 @@
 "use strict";
-/* Tables that can be sorted, searched, leafed through and written as CSV. */
+/* Tables that can be sorted, searched, leafed through and written as CSV: ten rows at first. */
 
-const PAGE = 12;
+const PAGE = 10;
+const MOST_OPEN = 50; /* rows up to which one click shows them all */
 let tableNumber = 0;
 
 function asNumber(cell) {
   return typeof cell === "number" ? cell : parseFloat(cell.replace(/^[<+ ]+/, ""));
 }
 
-function dataTable(table, options = {}) {
+function dataTable(table) {
   const id = "table-" + ++tableNumber;
   const numeric = table.columns.map((one) => one.kind !== "text");
   const state = { search: "", page: 0, column: -1, direction: 1 };
@@ -29,7 +30,8 @@ function dataTable(table, options = {}) {
   });
   const back = el("button", { type: "button", class: "quiet", text: "‹", "aria-label": "Previous page", on: { click: () => turn(-1) } });
   const on = el("button", { type: "button", class: "quiet", text: "›", "aria-label": "Next page", on: { click: () => turn(1) } });
-  const size = options.page || PAGE;
+  const every = el("button", { type: "button", class: "quiet", "aria-expanded": "false", on: { click: () => { size = size === PAGE ? MOST_OPEN : PAGE; state.page = 0; draw(); } } });
+  let size = PAGE;
   let found = all;
 
   function turn(by) {
@@ -73,17 +75,36 @@ function dataTable(table, options = {}) {
     tell.textContent = found.length > size ? `${count(first)} to ${count(last)} of ${count(found.length)}` : `${count(found.length)} ${found.length === 1 ? "row" : "rows"}`;
     back.disabled = state.page === 0;
     on.disabled = state.page >= pages - 1;
-    back.hidden = on.hidden = pages === 1;
+    back.hidden = on.hidden = found.length <= MOST_OPEN;
+    every.hidden = found.length <= PAGE || found.length > MOST_OPEN;
+    every.textContent = size === PAGE ? `Show all ${count(found.length)}` : `Show ${PAGE}`;
+    every.setAttribute("aria-expanded", String(size !== PAGE));
   }
 
   draw();
   const tools = el("div", { class: "tools" },
-    table.rows.length > 6 ? search : null, tell, back, on,
+    table.rows.length > PAGE ? search : null, tell, back, on, every,
     csvButton(table.file, () => csvText(table.columns, found.map((one) => one.row))));
   return el("div", { class: "table" }, tools,
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": table.title },
       el("table", { id }, el("thead", {}, el("tr", {}, ...heads)), body)),
     table.note ? el("p", { class: "note", text: table.note }) : null);
+}
+
+/* The first ten rows of a table that is not sorted, and a button below for the others. */
+function collapsed(rows) {
+  rows.slice(PAGE).forEach((row) => { row.hidden = true; });
+  if (rows.length <= PAGE + 1) {
+    rows.forEach((row) => { row.hidden = false; });
+    return null;
+  }
+  const button = el("button", { type: "button", class: "quiet", text: `Show all ${count(rows.length)}`, "aria-expanded": "false", on: { click: () => {
+    const open = button.getAttribute("aria-expanded") === "true";
+    rows.slice(PAGE).forEach((row) => { row.hidden = open; });
+    button.setAttribute("aria-expanded", String(!open));
+    button.textContent = open ? `Show all ${count(rows.length)}` : `Show ${PAGE}`;
+  } } });
+  return button;
 }
 
 /* Several views of which one is shown: buttons above, as a list of tabs. */

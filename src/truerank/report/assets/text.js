@@ -2,7 +2,7 @@
 /* Text and numbers: elements whose content is always text, and numbers as Python prints them. */
 
 const DASH = "–";
-const ABOUT_ALL = new Set(["comparison", "solved", "curves"]);
+const ABOUT_ALL = new Set(["comparison", "head-to-head", "curves"]);
 let whose = ""; /* the model that sections are about, where there are several */
 
 function el(tag, options, ...children) {
@@ -72,7 +72,7 @@ function csvCell(value) {
 }
 
 function csvText(columns, rows) {
-  const lines = [columns.map((one) => csvCell(one.name))];
+  const lines = [columns.map((one) => csvCell(one.in_files || one.name))];
   for (const row of rows) lines.push(row.map(csvCell));
   return lines.map((line) => line.join(",")).join("\n") + "\n";
 }
@@ -104,9 +104,18 @@ function section(id, title, lead, ...children) {
     ...children);
 }
 
-function notes(sentences) {
+/* What most readers can do without: closed, and drawn when it is opened. */
+function more(summary, make) {
+  const made = el("details", { class: "more" }, el("summary", { text: summary }));
+  made.addEventListener("toggle", () => { if (made.open && made.children.length === 1) made.append(make()); });
+  return made;
+}
+
+function moreNow(summary, element) {
+  return el("details", { class: "more" }, el("summary", { text: summary }), element);
+}
+
+function notes(sentences, summary = "How to read this") {
   if (!sentences || !sentences.length) return null;
-  return el("details", { class: "notes" },
-    el("summary", { text: "How to read this" }),
-    el("ul", {}, ...sentences.map((text) => el("li", { text }))));
+  return el("details", { class: "more notes" }, el("summary", { text: summary }), el("ul", {}, ...sentences.map((text) => el("li", { text }))));
 }
