@@ -61,6 +61,10 @@ def test_scores_of_runs_are_drawn(folder: Path, tmp_path: Path) -> None:
     assert "name the metric to draw" in several
     single = ("plot", folder / "a.json", folder / "b.json", "-m", "eer")
     assert run(*single, "-o", tmp_path / "single.pdf").status == 0
+    for kind, *words in (("forest",), ("differences", *runs), ("classes", "-m", "map@r")):
+        given = () if kind == "differences" else (folder / "a.json",)
+        done = run("plot", *given, "--curve", kind, *words, "-o", tmp_path / f"{kind}.svg")
+        assert done.status == 0, done
     for words in (("--curve", "roc", *runs), ("--curve", "roc", "-m", "map@r"), ()):
         message = run("plot", folder / "a.json", *words, "-o", tmp_path / "no.pdf").complaint()
         assert "pass --curve NAME for a curve, or -m METRIC for scores" in message

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -85,15 +86,29 @@ def test_the_demos_picture_is_what_a_terminal_shows(monkeypatch: pytest.MonkeyPa
     assert [line for line in pictured() if line] == [line.rstrip() for line in lines if line]
 
 
-@pytest.mark.slow
-def test_the_picture_of_curves_is_what_is_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A changed axis or curve moves the mean by .01; another font, which is no matter, by less."""
-    image = pytest.importorskip("matplotlib.image")
+def test_the_pictures_of_plots_are_those_that_the_script_drew() -> None:
     draw = script("draw_plots")
-    monkeypatch.setattr(draw, "TARGET", tmp_path / "plots.png")
-    draw.main()
-    now, kept = image.imread(draw.TARGET), image.imread(ROOT / "docs/img/plots.png")
-    assert now.shape == kept.shape
-    assert abs(now - kept).mean() < 0.005
+    kept = json.loads(draw.NUMBERS.read_text(encoding="utf-8"))
+    assert kept["script"] == draw.digest(), "run scripts/draw_plots.py"
+    shown = {f"plots/{picture}" for _, picture in draw.blocks() if picture is not None}
+    page = draw.PAGE.read_text(encoding="utf-8")
+    assert shown == set(re.findall(r"\.\./img/(plots/[^)]+)", page))
+    assert {*shown, "overview.png"} == set(kept["pictures"])
+    content = {name: (draw.IMAGES / name).read_bytes() for name in kept["pictures"]}
+    for name, one in kept["pictures"].items():
+        assert hashlib.sha256(content[name]).hexdigest() == one["picture"], name
+    assert sum(map(len, content.values())) < 1_500_000
+
+
+@pytest.mark.slow
+def test_the_pictures_of_plots_show_the_numbers_of_today() -> None:
+    pytest.importorskip("matplotlib")
+    draw = script("draw_plots")
+    kept = json.loads(draw.NUMBERS.read_text(encoding="utf-8"))["pictures"]
+    drawn = {name: draw.numbers(figure) for name, figure in draw.figures()}
+    assert list(drawn) == list(kept)
+    for name, axes in drawn.items():
+        for now, before in zip(axes, kept[name]["numbers"], strict=True):
+            assert now["texts"] == before["texts"], name
+            for column in ("means", "bars"):
+                assert np.allclose(now[column], before[column], atol=1e-3), name

@@ -213,7 +213,22 @@ CALLS = {
     "plot": Call(
         _plot,
         {"results": [_result()], "curve": "cmc", "names": ["a"], "band": "pointwise"},
-        ("ax", "marks"),
+        ("ax", "marks", "metric"),
+    ),
+    "plot of classes": Call(
+        _plot,
+        {"results": [_result()], "curve": "classes", "by": "label", "metric": "map@r"},
+        ("ax",),
+    ),
+    "plot of a map": Call(
+        _plot,
+        {"results": [_result()], "curve": "map"},
+        ("by", "coordinates"),
+    ),
+    "plot of differences": Call(
+        _plot,
+        {"results": [_result()] * 2, "curve": "differences", "names": ["a", "b"]},
+        ("metric",),
     ),
     "Result.curve": Call(_result().curve, {"name": "cmc", "ranks": 3, "band": None}),
     "Result.neighbors": Call(_result().neighbors, {"queries": [0], "k": 3}),

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib as mpl
+import matplotlib.colors
+import matplotlib.style
 import numpy as np
 import pytest
 from matplotlib.collections import PolyCollection
@@ -49,7 +52,7 @@ def other() -> truerank.Result:
     return evaluated(1)
 
 
-def axes() -> object:
+def axes() -> Any:
     return Figure().subplots()
 
 
@@ -60,6 +63,7 @@ def test_every_curve_is_drawn(result: truerank.Result) -> None:
         assert display.figure_ is display.ax_.figure
         assert display.lines_, name
         assert ("low" in result.curve(name)) == bool(display.bands_), name
+        assert display.ax_.get_legend() is not None, name
         assert display.ax_.get_xlabel(), name
         assert display.ax_.get_ylabel(), name
         display.figure_.canvas.draw()
@@ -96,20 +100,73 @@ def test_axes_are_those_of_the_field(result: truerank.Result) -> None:
     assert np.array_equal(hit, result.curve("cmc", ranks=50)["lower"])
 
 
-def test_thresholds_are_marked(result: truerank.Result) -> None:
-    def texts(name: str, **options: bool) -> list[str]:
-        return [text.get_text() for text in result.plot(name, ax=axes(), **options).ax_.texts]
+def legend(display: Any) -> list[str]:
+    return [text.get_text().lstrip("\u200b") for text in display.ax_.get_legend().get_texts()]
 
+
+def test_thresholds_are_marked(result: truerank.Result) -> None:
     at = result["tar@far=0.1"].threshold
-    assert f"tar@far=0.1 (at {at:.4g})" in texts("roc")
-    assert [text.split()[0] for text in texts("det")] == ["tar@far=0.1", "eer"]
-    assert [text.split()[0] for text in texts("dir")] == ["dir@far=0.2"]
-    assert [text.split()[0] for text in texts("f1")] == ["best_f1"]
-    assert [text.split()[0] for text in texts("mrep")] == ["mrep_max"]
-    assert texts("roc", marks=False) == texts("pr") == []
+    found = {name: legend(result.plot(name, ax=axes())) for name in result.curves}
+    assert f"TAR@FAR=10%, threshold {at:.4g}" in found["roc"]
+    assert [name.split(",")[0] for name in found["det"]][:3] == ["FAR = FRR", "TAR@FAR=10%", "EER"]
+    assert found["dir"][0].startswith("DIR@FAR=20%, threshold ")
+    assert found["f1"][:3] == ["F1", "precision", "recall"]
+    assert found["f1"][3].startswith("best F1, threshold ")
+    assert found["mrep"][0].startswith("best GOM ReP (mrep_max), threshold ")
+    bare = legend(result.plot("roc", ax=axes(), marks=False))
+    assert bare == found["pr"] == ["95 % interval at each point"]
+    assert legend(result.plot("roc", ax=axes(), band="simultaneous"))[-1] == (
+        "95 % band of the whole curve"
+    )
     det = result.plot("det", ax=axes()).ax_
     eer = result["eer"].value
     assert any(line.get_xdata()[0] == line.get_ydata()[0] == eer for line in det.lines[1:])
+
+
+def test_axes_fit_the_data(result: truerank.Result) -> None:
+    """A share that stays low is not drawn up to 100 %; DET begins where its line does."""
+    top = result.plot("mrep", ax=axes()).ax_
+    assert top.dataLim.y1 < top.get_ylim()[1] < 1.2 * top.dataLim.y1 < 0.75
+    assert result.plot("cmc", ax=axes()).ax_.get_ylim() == (0.0, 1.02)
+    det, curve = result.plot("det", ax=axes()).ax_, result.curve("det")
+    inside = (curve["far"] <= 0.6) & (curve["frr"] <= 0.6) & (curve["frr"] > 0)
+    assert det.get_ylim()[0] == curve["frr"][inside].min()
+    recall = result.plot("pr", ax=axes()).lines_[0].get_xdata()
+    assert recall.min() >= 0.01
+
+
+def test_a_missing_interval_has_its_reason(result: truerank.Result) -> None:
+    def note(display: Any) -> str:
+        return " ".join(display.ax_.get_legend().get_title().get_text().split())
+
+    assert note(result.plot("roc", ax=axes())) == ""
+    rows, labels = clusters(0, classes=40, size=6, noise=1.0)
+    metrics = ["precision@1", "precision@1,level=1", "h_ap"]
+    found = truerank.evaluate(rows, np.column_stack([labels % 4, labels]), metrics=metrics)
+    display = found.plot("levels", ax=axes())
+    assert note(display).startswith("No interval: 4 classes of level 1")
+    assert found.plot("levels", ax=axes(), band=None).ax_.get_legend() is None
+    shown = [text.get_text() for text in found.plot("severity", ax=axes()).ax_.get_xticklabels()]
+    assert shown == ["nothing", "level 1"]
+
+
+@pytest.mark.parametrize("style", ["default", "dark_background"])
+def test_lines_stand_out_from_the_ground(result: truerank.Result, style: str) -> None:
+    """The first models and the legend have a contrast of 2.2 or more (of 4.5 for text)."""
+
+    def luminance(colour: Any) -> float:
+        rgb = np.array(mpl.colors.to_rgb(colour))
+        linear = np.where(rgb <= 0.03928, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+        return float(linear @ (0.2126, 0.7152, 0.0722))
+
+    with mpl.style.context(style):
+        display = truerank.plot([result] * 3, "roc", names=["a", "b", "c"], ax=axes())
+    ground = luminance(display.ax_.get_facecolor())
+    text = display.ax_.get_legend().get_texts()[0].get_color()
+    shown = [(line.get_color(), 2.2) for line in display.lines_] + [(text, 4.5)]
+    for colour, least in shown:
+        low, high = sorted((ground, luminance(colour)))
+        assert (high + 0.05) / (low + 0.05) >= least, colour
 
 
 def test_several_models_have_a_legend(
@@ -117,23 +174,33 @@ def test_several_models_have_a_legend(
 ) -> None:
     names = ["$x$ & <b>", "_hidden"]
     display = truerank.plot([result, other], "mrep", names=names, ax=axes())
-    shown = [text.get_text().lstrip("\u200b") for text in display.ax_.get_legend().get_texts()]
-    assert shown == names
+    shown = legend(display)
+    assert shown[:2] == names
     assert len(display.lines_) == 2
     for number, one in enumerate((result, other)):
         one.to_json(tmp_path / f"model{number}.json")
     paths = [tmp_path / "model0.json", tmp_path / "model1.json"]
     read = truerank.plot(paths, "roc", ax=axes())
-    assert [text.get_text() for text in read.ax_.get_legend().get_texts()] == ["model0", "model1"]
+    assert legend(read)[:2] == ["model0", "model1"]
+    outlines = truerank.plot(paths, "scores", ax=axes())
+    assert legend(outlines)[:2] == ["model0: positive pairs", "model0: negative pairs"]
+    assert not any(patch.get_fill() for patch in outlines.lines_)
 
 
-def test_growth_has_a_line_for_each_metric() -> None:
+def test_growth_shows_one_metric() -> None:
     rows, labels = clusters(2, classes=20)
     result = truerank.evaluate(rows, labels, metrics=["map@r", "hit@1"], gallery_sizes=(30, 60))
     display = result.plot("growth", ax=axes())
-    assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["map@r", "hit@1"]
-    assert display.lines_[1].get_ydata()[-1] == result.curve("growth")["hit@1"][-1]
+    assert display.ax_.get_ylabel() == "MAP@R"
+    display = truerank.plot([result] * 2, "growth", metric="hit@1", ax=axes())
+    assert display.ax_.get_ylabel() == "Recall@1 (hit@1)"
+    assert len(display.lines_) == 2
+    assert display.lines_[0].get_ydata()[-1] == result.curve("growth")["hit@1"][-1]
     assert display.ax_.get_xlim()[1] > 30
+    with pytest.raises(truerank.InputError, match="growth of mrr is not known here; of map@r"):
+        result.plot("growth", metric="mrr")
+    with pytest.raises(truerank.InputError, match="growth shows one metric"):
+        result.plot("growth", metric=["map@r", "hit@1"])
 
 
 def test_a_figure_of_its_own(result: truerank.Result) -> None:
@@ -171,6 +238,10 @@ def test_other_refusals(result: truerank.Result) -> None:
         truerank.plot([result] * 13, "roc")
     with pytest.raises(truerank.InputError, match="names must be 1 distinct"):
         truerank.plot(result, "roc", names=["a", "b"])
+    with pytest.raises(truerank.InputError, match="'roc' has no option 'k'"):
+        truerank.plot(result, "roc", k=3)
+    with pytest.raises(truerank.InputError, match="classes shows one result"):
+        truerank.plot([result] * 2, "classes")
     with pytest.raises(truerank.InputError, match="'band' parameter"):
         truerank.plot(result, "roc", band="wide")
 

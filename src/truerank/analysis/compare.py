@@ -384,11 +384,15 @@ class Comparison:
         return as_latex(self.standings, self.differences, self.confidence, self.method, cells)
 
     def plot(self, metric: str | None = None, ax: Any = None) -> Any:
-        """Draw the runs, the mean and the interval of every model in one metric, by matplotlib.
+        """Draw the differences in all metrics by matplotlib, or the models in one `metric`.
 
-        `metric` may be left out where a single one is compared; `ax` are axes of yours.
+        Differences have their intervals; a hollow marker is no significant difference. In one
+        metric, a model has its mean, its interval and a dot for each run. `ax` are axes of yours.
         """
-        return import_module("truerank.plots.runs").plot_runs(self, metric, ax)
+        forest = import_module("truerank.plots.forest")
+        if metric is None:
+            return forest.forest_of_differences(self, ax=ax)
+        return forest.forest_of_models(self, metric, ax)
 
     def to_csv(self) -> str:
         """Comma-separated values, in fractions, at full precision; rows as in to_frame."""

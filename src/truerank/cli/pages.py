@@ -30,9 +30,12 @@ PLOT_EXAMPLES = examples(
     "plot result.json --curve roc -o roc.pdf",
     "plot a.json b.json --curve det -o det.pdf --names old,new",
     "plot result.json --curve cmc -o cmc.svg --band simultaneous",
+    "plot a.json b.json --curve differences -o forest.pdf --names old,new",
     "plot --runs 'a-*.json' --runs 'b-*.json' -m map@r -o runs.pdf",
 )
 KINDS = (".pdf", ".svg", ".png")
+OF_METRICS = ("forest", "differences", "classes", "growth")
+"""Figures that --metrics chooses the metrics of."""
 
 
 @click.command(
@@ -40,7 +43,10 @@ KINDS = (".pdf", ".svg", ".png")
 )
 @click.argument("results", nargs=-1, type=PATH)
 @click.option(
-    "--curve", metavar="NAME", help="Curve to plot: roc, det, pr, cmc, dir, mrep, utility, ..."
+    "--curve",
+    metavar="NAME",
+    help="Curve to plot: roc, det, pr, cmc, dir, mrep, utility, ...; or forest, differences (of two "
+    "or more models) or classes.",
 )
 @runs_option
 @metrics_option("Plot the scores of the models in this metric, with their intervals and runs.")
@@ -77,36 +83,41 @@ def plot(
     from truerank.cli.inputs import read_runs, split_metrics
     from truerank.cli.outputs import announce, check_targets
     from truerank.plots.display import check_matplotlib, save_figure
-    from truerank.plots.runs import plot_runs, size_of
 
     check_matplotlib()
     if output.suffix.lower() not in KINDS:
         raise InputError(f"-o writes {', '.join(KINDS)}. Got {output.name!r}.")
-    if (curve is None) == (metrics is None and not runs):
+    takes_runs, takes_metrics = curve == "differences", curve in OF_METRICS
+    scores = (runs and not takes_runs) or (metrics is not None and not takes_metrics)
+    if bool(scores) == (curve is not None):
         raise InputError("pass --curve NAME for a curve, or -m METRIC for scores (with --runs).")
     models = read_runs(results, runs)
     files = (path for one in models for path in (one if isinstance(one, list) else [one]))
     check_targets({"-o": output}, tuple(files))
     given = None if names is None else [name.strip() for name in names.split(",")]
-    with progress_bar("plotting"):
-        from matplotlib.figure import Figure
+    import matplotlib as mpl
 
-        if curve is None:
-            asked = None if metrics is None else split_metrics(metrics)
+    mpl.use("agg")  # a file needs no window
+    asked = None if metrics is None else split_metrics(metrics)
+    with progress_bar("plotting"):
+        if curve is None or takes_runs:
             compared = comparison.compare(*models, names=given, metrics=asked)
-            figure = Figure(figsize=size_of(len(models)), layout="constrained")
-            plot_runs(compared, ax=figure.subplots())
+            known = list(dict.fromkeys(row.metric for row in compared.standings))
+            if not takes_runs and len(known) > 1:
+                raise InputError(
+                    f"name the metric to draw; {len(known)} are compared: {', '.join(known)}."
+                )
+            display = compared.plot(None if takes_runs else known[0])
         else:
-            figure = Figure(figsize=plots.SIZE, layout="constrained")
-            plots.plot(
+            display = plots.plot(
                 list(results),
                 curve,
                 names=given,
-                ax=figure.subplots(),
                 band=None if band == "none" else band,
                 marks=marks,
+                metric=asked,
             )
-        save_figure(figure, output)
+        save_figure(display.figure_, output)
     announce(output)
 
 

@@ -1,22 +1,37 @@
-"""plot: curves of results as figures for papers, by matplotlib."""
+"""plot: curves, scores, classes and rows of results as figures for papers, by matplotlib."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from truerank._util.errors import InputError, shortened
+from truerank.analysis.compare import compare
 from truerank.analysis.differences import name_models
-from truerank.core.curve import Curve
-from truerank.plots.display import SIZE, CurveDisplay, DrawnModel, check_matplotlib
+from truerank.core import registry
+from truerank.core.curve import POINTWISE, Curve
+from truerank.plots.display import (
+    SIZE,
+    CurveDisplay,
+    DrawnModel,
+    PlotDisplay,
+    check_matplotlib,
+)
+from truerank.plots.forest import forest, forest_of_differences
+from truerank.plots.rows import classes, map_of_rows, strips
 from truerank.result.curves import check_band, marks_of
 from truerank.result.result import Result
 
 __all__ = [
     "SIZE",
     "CurveDisplay",
+    "PlotDisplay",
+    "classes",
+    "map_of_rows",
     "plot",
+    "strips",
 ]
 
 Given = Result | str | os.PathLike[str]
@@ -32,28 +47,37 @@ def plot(
     ax: Any = None,
     band: str | None = "pointwise",
     marks: bool = True,
-) -> CurveDisplay:
-    """Draw a curve of one result, or of several into one figure.
+    metric: Any = None,
+    **options: Any,
+) -> PlotDisplay:
+    """Draw one result, or several into one figure.
 
     Parameters
     ----------
     results : Result, or path of one, or a sequence of them
         The models.
     curve : str
-        The curve's name, as `Result.curve` has it: "roc", "det", "cmc", "mrep", ...
+        The name of a curve, as `Result.curve` has it ("roc", "det", "cmc", "mrep", ...); or
+        "forest" for scores with their intervals, "differences" for those of two or more models;
+        or, for a single result, "classes" for the score of each class, "strips" for pictures of
+        queries and their nearest items, "map" for all rows in two dimensions.
     names : sequence of str, optional
         The models' names in the legend; by default those of their files.
     ax : matplotlib axes, optional
         Where to draw; by default a new figure.
     band : str, optional
-        The confidence band: "pointwise", "simultaneous" (of the whole curve), or None.
+        The confidence band of a curve: "pointwise", "simultaneous" (of the whole curve), or None.
     marks : bool
-        Whether points at which scores were taken are marked, with the score's name.
+        Whether points of a curve at which scores were taken are marked, with the score's name.
+    metric : str or list of str, optional
+        The metrics of forest and differences; the metric of growth, classes and strips.
+    **options
+        Of truerank.plots.strips, classes and map_of_rows, such as `images` and `by`.
 
     Returns
     -------
-    CurveDisplay
-        With `ax_` and `figure_`, `lines_` and `bands_`, to go on with.
+    PlotDisplay
+        With `ax_` and `figure_`, to go on with; of a curve also `lines_` and `bands_`.
 
     Examples
     --------
@@ -62,35 +86,83 @@ def plot(
     >>> display = truerank.plot(r, "cmc")  # doctest: +SKIP
     >>> display.figure_.savefig("cmc.pdf")  # doctest: +SKIP
     """
-    check_matplotlib()
+    check_matplotlib(ax)
     check_band(band)
-    if ax is not None and not hasattr(ax, "fill_between"):
-        raise InputError(f"ax must be axes of matplotlib. Got {shortened(ax)}.")
+    if not isinstance(curve, str):
+        raise InputError(f"The 'curve' parameter must be a str. Got {shortened(curve)} instead.")
     if not isinstance(marks, bool):
         raise InputError(f"The 'marks' parameter must be a bool. Got {shortened(marks)} instead.")
     given = _listed(results)
     read = [one if isinstance(one, Result) else Result.from_json(one) for one in given]
     labels = name_models(given, names)
+    if metric is not None and (curve in OF_ONE or curve == "growth"):
+        asked = registry.parse_all(metric)
+        if len(asked) > 1:
+            raise InputError(f"{curve} shows one metric. Got {', '.join(map(str, asked))}.")
+        metric = str(asked[0])
+    if curve in OF_ONE:
+        if len(read) > 1:
+            raise InputError(f"{curve} shows one result. Got {len(read)}; draw each by itself.")
+        if metric is not None:
+            options["metric"] = metric
+        return OF_ONE[curve](read[0], ax=ax, **options)
+    if metric is not None and curve not in OF_METRICS:
+        options["metric"] = metric
+    if options:
+        raise InputError(f"{shortened(curve)} has no option {', '.join(map(repr, options))}.")
+    if curve == "forest":
+        return forest(read, labels, metric=metric, ax=ax)
+    if curve == "differences":
+        return forest_of_differences(compare(*read, names=labels, metrics=metric), metric, ax)
     models = [
-        DrawnModel(label, result.curve(curve, band=band), marks_of(result, curve) if marks else [])
+        DrawnModel(
+            label,
+            result.curve(curve, band=band),
+            marks_of(result, curve) if marks else [],
+            _name_of(band, result),
+        )
         for label, result in zip(labels, read, strict=True)
     ]
-    if curve == "growth":
-        models = [one for model in models for one in _by_metric(model, several=len(models) > 1)]
-    return CurveDisplay(curve, models).plot(ax)
+    if curve != "growth":
+        return CurveDisplay(curve, models).plot(ax)
+    shown = _grown(models, metric)
+    return CurveDisplay(curve, [_of_metric(model, shown) for model in models], shown).plot(ax)
 
 
-def _by_metric(model: DrawnModel, *, several: bool) -> list[DrawnModel]:
-    """The curve of growth as one curve for each of its metrics."""
-    size, *columns = model.curve
-    found = []
-    for metric in (name for name in columns if " " not in name):
-        ends = {end: f"{metric} {end}" for end in ("low", "high") if f"{metric} {end}" in columns}
-        held = {size: model.curve[size], "value": model.curve[metric]}
-        held |= {end: model.curve[name] for end, name in ends.items()}
-        name = f"{model.name}: {metric}" if several else metric
-        found.append(DrawnModel(name, Curve("growth", held), []))
-    return found
+OF_ONE: dict[str, Callable[..., PlotDisplay]] = {
+    "strips": strips,
+    "classes": classes,
+    "map": map_of_rows,
+}
+"""What is drawn of a single result."""
+OF_METRICS = ("forest", "differences", "growth")
+
+
+def _name_of(band: str | None, result: Result) -> str | None:
+    """What a legend calls the confidence band; None where a result has no intervals."""
+    confidence = (result.provenance.get("intervals") or {}).get("confidence")
+    if band is None or not isinstance(confidence, float):
+        return None
+    kind = "interval at each point" if band == "pointwise" else "band of the whole curve"
+    return f"{100 * confidence:g} % {kind}"
+
+
+def _grown(models: list[DrawnModel], metric: str | None) -> str:
+    """The metric whose growth is drawn: the one that is asked for, or the first."""
+    known = [name for name in list(models[0].curve)[1:] if " " not in name]
+    asked = known[0] if metric is None else metric
+    if asked not in known or any(asked not in model.curve for model in models):
+        raise InputError(f"growth of {asked} is not known here; of {', '.join(known)} it is.")
+    return asked
+
+
+def _of_metric(model: DrawnModel, metric: str) -> DrawnModel:
+    """The curve of growth of one metric, with its interval."""
+    curve = model.curve
+    held = {next(iter(curve)): next(iter(curve.values())), "value": curve[metric]}
+    if model.band is not None and f"{metric} low" in curve:
+        held |= {end: curve[f"{metric} {end}"] for end in POINTWISE}
+    return replace(model, curve=Curve("growth", held))
 
 
 def _listed(results: Any) -> list[Given]:

@@ -24,7 +24,6 @@ from truerank.report.page import (
     thumbnails,
 )
 from truerank.report.results import (
-    comparison_conclusion,
     comparison_data,
     conclusion,
     model_data,
@@ -170,7 +169,7 @@ def _conclusion(
     read: list[Result], models: list[dict[str, Any]], compared: Comparison | None
 ) -> list[str]:
     if compared is not None:
-        return comparison_conclusion(compared, read[0])
+        return [compared.finding]
     return conclusion(read[0], models[0]) if read else []
 
 

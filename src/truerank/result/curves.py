@@ -400,7 +400,8 @@ def _levels(scores: Mapping[str, Score], confidence: float | None) -> Curve | No
             each = 1 - (1 - confidence) / len(ordered)
             wide = [_wider(score, confidence, each) for score in ordered.values()]
             columns |= zip(SIMULTANEOUS, np.array(wide, np.float64).T.copy(), strict=True)
-    return Curve("levels", columns)
+    missing = [score.interval_reason for score in ordered.values() if score.interval is None]
+    return Curve("levels", columns, next(filter(None, missing), None))
 
 
 def _wider(score: Score, confidence: float, wanted: float) -> tuple[float, float]:

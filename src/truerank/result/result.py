@@ -234,14 +234,12 @@ class Result(Galleries, Mapping[str, Score]):
             raise InputError("a public result has no curves, which count single queries.")
         return self._curves.get(name, ranks, band)
 
-    def plot(
-        self, curve: str, ax: Any = None, *, band: str | None = "pointwise", marks: bool = True
-    ) -> Any:
-        """Draw a curve with matplotlib; `ax_` and `figure_` of what is returned are its own.
+    def plot(self, curve: str, ax: Any = None, **options: Any) -> Any:
+        """Draw a curve, scores, classes or rows with matplotlib; see truerank.plot for the options.
 
-        See truerank.plot, which draws several models into one figure.
+        What is returned has `ax_` and `figure_`.
         """
-        return import_module("truerank.plots").plot(self, curve, ax=ax, band=band, marks=marks)
+        return import_module("truerank.plots").plot(self, curve, ax=ax, **options)
 
     def neighbors(self, queries: Any, k: int = 10) -> Neighbors:
         """The k nearest items of some queries (row numbers or ids), and ranks of relevant items.
