@@ -21,12 +21,15 @@ from truerank.training import Config
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
-    page
-    for folder in ("guides", "concepts", "reference", "data")
-    for page in (ROOT / "docs" / folder).glob("*.md")
+    [ROOT / "docs" / "index.md", ROOT / "docs" / "results" / "comparison.md"]
+    + [
+        page
+        for folder in ("start", "guides", "concepts", "reference", "data")
+        for page in (ROOT / "docs" / folder).glob("*.md")
+    ]
 )
 BLOCK = re.compile(r"(<!-- not run -->\n)?^```python\n(?!>>> )(.*?)^```$", flags=re.S | re.M)
-WIDEST = 84
+WIDEST = 86
 REFERENCE = runpy.run_path(str(ROOT / "scripts" / "build_site.py"), run_name="build_site")
 
 

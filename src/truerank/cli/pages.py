@@ -45,8 +45,8 @@ OF_METRICS = ("forest", "differences", "classes", "growth")
 @click.option(
     "--curve",
     metavar="NAME",
-    help="Curve to plot: roc, det, pr, cmc, dir, mrep, utility, ...; or forest, differences (of two "
-    "or more models) or classes.",
+    help="Curve to plot: roc, det, pr, cmc, dir, mrep, utility, ...; or forest, classes, or (of "
+    "two or more models) differences.",
 )
 @runs_option
 @metrics_option("Plot the scores of the models in this metric, with their intervals and runs.")
