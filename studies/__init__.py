@@ -1,5 +1,7 @@
 """Studies: papers re-run, their claims judged by rules that were fixed before the run.
 
+Of `ties` only the thresholds were; what counts as "in direction" was chosen afterwards.
+
 `run` takes the name of a paper and a folder and gives a Page with verdicts, tables and figures.
 
 gom             Wang et al. (2020): GOM, retrieval and verification in one metric

@@ -21,7 +21,8 @@ from truerank import Task
 @pytest.mark.parametrize(
     ("labels", "gallery_labels", "words"),
     [
-        (LABELS, ["0", "1", "2", "2"], ["labels holds int", "gallery_labels holds str"]),
+        (LABELS, ["0", "1", "02", "2"], ["labels holds int", "gallery_labels holds str"]),
+        (LABELS, ["0", "1", "2", 2], ["labels holds int", "gallery_labels holds str"]),
         (list("aabbcc"), [0, 1, 2, 2], ["labels holds str", "gallery_labels holds int"]),
         (np.array(LABELS), np.array(list("abcc")), ["int", "str"]),
         ([0, 0, 1, 1, "2", 2], None, ["int", "str"]),
@@ -37,6 +38,24 @@ def test_labels_of_two_types(labels: Any, gallery_labels: Any, words: list[str])
         lambda: Task(labels, gallery_labels=gallery_labels),
         ["different types never match", "convert both to one type", *words],
     )
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_integers_and_text_that_spells_them(turned: bool) -> None:
+    """A file of text beside an array of integers: the same task as integers on both sides."""
+    numbers, text = [10, 2, -3, 10, 2, 0], ["10", "2", "-3", "2", "7", None]
+    rows = np.random.default_rng(0).standard_normal((6, 3))
+    others = np.random.default_rng(1).standard_normal((6, 3))
+    options = {"junk_labels": [2], "unlabelled": "distractor", "metrics": ["map"]}
+    alike = [None if value is None else int(value) for value in text]
+    gallery = numbers if turned else text
+    queries = [value or "7" for value in text] if turned else numbers
+    found = truerank.evaluate(rows, queries, gallery=others, gallery_labels=gallery, **options)
+    queries, gallery = ([int(value) for value in queries], numbers if turned else alike)
+    wanted = truerank.evaluate(rows, queries, gallery=others, gallery_labels=gallery, **options)
+    assert found == wanted
+    assert found.provenance["task_digest"] == wanted.provenance["task_digest"]
+    assert found.queries()["label"] == queries
 
 
 @pytest.mark.parametrize(

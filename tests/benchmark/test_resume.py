@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import random
 import shutil
 import signal
 import subprocess
@@ -105,6 +106,71 @@ def test_workers_end_with_a_killed_benchmark_and_a_killed_worker_ends_it(
     assert not any(map(is_there, left))
     finish(start(config, out, "--resume", "--jobs", "2"))
     assert (out / "table.json").read_bytes() == (uninterrupted / "table.json").read_bytes()
+
+
+KILLS = 12
+"""Thirty take two minutes and a half on an idle machine; they have been run."""
+
+
+def finished_trainings(out: Path) -> dict[str, str]:
+    """What is known of each training that has ended: trials by their row, reruns by their file."""
+    table = out / "trials.csv"
+    lines = table.read_text().splitlines()[1:] if table.exists() else []
+    found = {",".join(line.split(",")[:3]): line for line in lines}
+    return found | {
+        str(path.relative_to(out)): path.read_text()
+        for path in out.glob("runs/*/rerun-*/fold-*/fold.json")
+    }
+
+
+def wait_until_gone(processes: set[int]) -> None:
+    end = time.monotonic() + 60
+    while any(map(is_there, processes)) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not any(map(is_there, processes))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs Linux's /proc")
+def test_kills_at_random_moments(tmp_path: Path) -> None:
+    """Of the benchmark or of one of its workers; runs that end in between begin anew."""
+    config, whole, out = write_config(tmp_path), tmp_path / "whole", tmp_path / "out"
+    began = time.monotonic()
+    finish(start(config, whole, "--jobs", "2"))
+    usual = time.monotonic() - began
+    table = (whole / "table.json").read_bytes()
+    draw, kills, ended, of_workers = random.Random(27), 0, 0, 0
+    while kills < KILLS:
+        before = finished_trainings(out)
+        process = start(config, out, "--jobs", "2", *(["--resume"] if out.exists() else []))
+        seen: set[int] = set()
+        stop = time.monotonic() + usual * draw.uniform(0.1, 0.5)
+        while process.poll() is None and time.monotonic() < stop:
+            seen.update(workers_of(process))
+            time.sleep(0.02)
+        workers = sorted(filter(is_there, workers_of(process)))
+        if process.poll() is not None:
+            finish(process)
+        elif workers and draw.random() < 0.4:
+            os.kill(draw.choice(workers), signal.SIGKILL)
+            _, errors = process.communicate(timeout=600)
+            assert process.returncode in (0, 2), errors  # 0 where its last task had ended
+            assert process.returncode == 0 or "a worker process ended with status -9" in errors
+            kills, of_workers = kills + 1, of_workers + 1
+        else:
+            process.kill()
+            process.communicate()
+            kills += 1
+        wait_until_gone(seen | set(workers))
+        after = finished_trainings(out)
+        assert {name: after.get(name) for name in before} == before
+        if process.returncode == 0:
+            assert (out / "table.json").read_bytes() == table
+            shutil.rmtree(out)
+            ended += 1
+    finish(start(config, out, "--jobs", "2", *(["--resume"] if out.exists() else [])))
+    assert (out / "table.json").read_bytes() == table
+    assert 0 < of_workers < KILLS
 
 
 def test_a_worker_that_ends_before_it_has_its_data_is_told_by_its_status(

@@ -251,6 +251,22 @@ def test_a_folder_one_may_not_write_to(
 # --- what a message may hold
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        *((name, "d d" * 3000) for name in ("--distance", "--device", "--threads", "--format")),
+        ("--average=" + "d" * 9000,),
+        ("--" + "d" * 9000,),
+    ],
+    ids=lambda options: options[0][:12],
+)
+def test_long_values_are_shortened(options: tuple[str, ...], data: Path) -> None:
+    outcome = run("evaluate", data / "embeddings.npy", *options)
+    assert outcome.status == 2
+    assert len(outcome.err) < 400
+    assert "dd" in outcome.err
+
+
 def test_a_name_with_line_breaks_and_escapes_stays_on_one_line(tmp_path: Path) -> None:
     path = tmp_path / "a\nb\x1b[31mred.npy"
     path.write_bytes(b"\x89PNG" + bytes(40))

@@ -73,6 +73,21 @@ def test_units_of_finer_levels(files: Path) -> None:
     assert "'coarse' is not one of" in run(*given, "--units", "coarse").complaint()
 
 
+def test_a_gallery_names_finer_units(files: Path) -> None:
+    """Twelve departments are too few to draw; the 36 types are enough."""
+    for name, rows in zip(("tree.npy", "g.npy"), RNG.standard_normal((2, 180, 8)), strict=True):
+        np.save(files / name, rows.astype(np.float32))
+    lines = [f"d{row // 5 % 12},t{row // 5}" for row in range(180)]
+    (files / "tree.csv").write_text("department,type\n" + "\n".join(lines))
+    both = (files / "tree.npy", "--labels", files / "tree.csv", "--gallery", files / "g.npy")
+    both += ("--gallery-labels", files / "tree.csv", "--levels", "department,type")
+    done = run("compression", *both, "-m", "ndcg@10", "--dtypes", "int8", "--threads", "1")
+    assert done.status == 0, done.err
+    sentence = "No interval: 12 classes of level 1 (department): a test needs at least 30"
+    words = " ".join(done.out.split())
+    assert f'{sentence}; a finer level has enough: pass units="finer" (--units finer).' in words
+
+
 def test_the_table_names_the_smallest(files: Path) -> None:
     done = run(
         "compression", files / "rows.npy", "--labels", files / "labels.csv", "--threads", "1"

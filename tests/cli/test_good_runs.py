@@ -199,6 +199,21 @@ def test_a_gallery(data: Path, tmp_path: Path) -> None:
     assert scores(truerank.Result.from_json(path)) == scores(wanted)
 
 
+def test_a_gallery_whose_labels_are_text_of_integers(tmp_path: Path) -> None:
+    """Cells of a CSV file are text; the labels of the queries are an array of integers."""
+    rows, labels = np.random.default_rng(0).standard_normal((2, 24, 4)), np.arange(24) // 3
+    np.savez(tmp_path / "q.npz", embeddings=rows[0], label=labels)
+    np.save(tmp_path / "g.npy", rows[1])
+    (tmp_path / "g.csv").write_text("label\n" + "\n".join(map(str, labels)) + "\n")
+    files = ("--gallery", tmp_path / "g.npy", "--gallery-labels", tmp_path / "g.csv")
+    outcome = succeed(
+        tmp_path / "q.npz", *files, "-m", "map", "--junk-label", "2", "--format", "json"
+    )
+    sides = {"gallery": rows[1], "gallery_labels": labels, "junk_labels": [2]}
+    wanted = truerank.evaluate(rows[0], labels, metrics="map", **sides)
+    assert json.loads(outcome.out)["scores"]["map"]["value"] == wanted["map"].value
+
+
 def test_levels_groups_and_ids_from_one_table(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     outcome = succeed(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -159,6 +160,41 @@ def test_neighbour_recall_needs_no_labels(lists: Path, data: Path) -> None:
     done = run("lists", lists, "--embeddings", data / "embeddings.npy", "-m", "map")
     assert done.status == 2
     assert "metrics need --labels FILE" in done.err
+
+
+def test_exact_neighbors_need_no_labels(tmp_path: Path) -> None:
+    """A file of ann-benchmarks: its own lists are all exact; others lack one item of three."""
+    rows = np.random.default_rng(0).standard_normal((35, 4)).astype(np.float32)
+    found = truerank.exact_neighbors(rows[:5], rows[5:], 4, distance="euclidean", threads=1)
+    distances = np.sort(((rows[:5, None] - rows[None, 5:]) ** 2).sum(axis=2))[:, :4] ** 0.5
+    with h5py.File(tmp_path / "e.hdf5", "w") as file:
+        file["train"], file["test"] = rows[5:], rows[:5]
+        file["neighbors"], file["distances"] = found.item, distances
+    exact = ("--exact-neighbors", tmp_path / "e.hdf5")
+    done = run("lists", tmp_path / "e.hdf5", *exact)
+    assert done.status == 0, done.err
+    assert done.out.splitlines() == [
+        "5 queries, lists as returned.",
+        "Lists of 4 places.",
+        "neighbour_recall@4 against exact search: 100.00.",
+    ]
+    other = found.item.copy()
+    other[:, 1] = [(set(range(30)) - set(row)).pop() for row in found.item.tolist()]
+    np.save(tmp_path / "other.npy", other)
+    done = run("lists", tmp_path / "other.npy", *exact, "-k", 2, "--format", "json")
+    assert done.status == 0, done.err
+    results = [
+        truerank.evaluate_lists(lists, exact_neighbors=found, k=2)
+        for lists in (other, [list(row) for row in other], other.tolist())
+    ]
+    for facts in (json.loads(done.out)["provenance"], *(one.provenance for one in results)):
+        recall = facts["lists"]["neighbour_recall"]
+        assert (recall["k"], recall["value"]) == (2, 0.5)
+    assert truerank.Result.from_dict(json.loads(done.out)).provenance["queries"] == 5
+    refused = run("lists", tmp_path / "other.npy", *exact, "-m", "map")
+    assert "metrics need --labels FILE" in refused.complaint()
+    with pytest.raises(truerank.InputError, match="labels are missing"):
+        truerank.evaluate_lists(other, exact_neighbors=found, metrics="map")
 
 
 def test_parts_units_and_a_page(lists: Path, data: Path, tmp_path: Path) -> None:

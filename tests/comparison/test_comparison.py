@@ -169,6 +169,22 @@ def test_finer_units_of_a_gallery_of_its_own_are_drawn(units: str, tmp_path: Pat
         assert high - low == pytest.approx(expected, rel=0.1), name
 
 
+@pytest.mark.parametrize(("classes", "helps"), [(40, True), (20, False)])
+def test_finer_units_are_named_where_they_help(classes: int, helps: bool) -> None:
+    y = np.repeat(np.arange(classes), 4)
+    rng = np.random.default_rng(0)
+    paths = np.column_stack([y % 9, y])
+    results = []
+    for _ in range(2):
+        x = rng.standard_normal((4 * classes, 8))
+        sides = {"gallery": x[1::2], "gallery_labels": paths[1::2], "metrics": ["ndcg@10"]}
+        results.append(truerank.evaluate(x[::2], paths[::2], **sides))
+    (row,) = truerank.compare(*results).differences
+    sentence = "9 classes of level 1: a test needs at least 30"
+    finer = '; a finer level has enough: pass units="finer" (--units finer)'
+    assert row.reason == sentence + (finer if helps else "")
+
+
 def test_holm_by_hand() -> None:
     """Sorted .01 .02 .03 .5 times 4 3 2 1, and never falling."""
     rows = [Difference("map", "a", str(p), 0.1, None, p, None) for p in (0.03, 0.01, 0.5, 0.02)]
@@ -472,8 +488,9 @@ def test_a_result_that_does_not_say_of_what_it_is(key: str) -> None:
     whole = truerank.evaluate(rows, labels, metrics="map@r")
     data = whole.to_dict()
     del data["provenance"][key]
-    other = truerank.Result.from_dict(data)
-    assert_refused(lambda: truerank.compare(whole, other), ["damaged", key])
+    assert_refused(
+        lambda: truerank.compare(whole, truerank.Result.from_dict(data)), ["damaged", key]
+    )
 
 
 def numbered_classes(labels: Any, **options: Any) -> list[truerank.Result]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,23 @@ def test_r_at_1_is_hit_at_1_with_a_note() -> None:
             truerank.evaluate(rows, labels, metrics=several)
     with pytest.warns(truerank.TruerankWarning, match=r"R@1,2 is read as hit@1, hit@2,"):
         truerank.evaluate(rows, labels, metrics="R@1,2")
+
+
+def test_recall_with_a_capital_has_a_note() -> None:
+    """Papers on metric learning, and tables here, write hit@k so; its value is that of recall@k."""
+    rows, labels = np.eye(4), [0, 0, 1, 1]
+    words = r"^Recall@2 is read as recall@2, .* papers mean hit@2 by Recall@k\.$"
+    for asked in ("Recall@2", ["map", "Recall@2"]):
+        with pytest.warns(truerank.TruerankWarning, match=words) as caught:
+            result = truerank.evaluate(rows, labels, metrics=asked)
+        assert len(caught) == 1
+    assert list(result) == ["map", "recall@2"]
+    with pytest.warns(truerank.TruerankWarning, match=r"Recall@1,2 is read as recall@1, recall@2"):
+        truerank.evaluate(rows, labels, metrics="Recall@1,2")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        truerank.evaluate(rows, labels, metrics="recall@2,recall_2")
+        truerank.evaluate_lists([[0], [1]], relevance=np.eye(2), metrics="Recall@2")
 
 
 def test_with_judgements_ndcg_in_capitals_is_refused() -> None:

@@ -84,8 +84,8 @@ def test_an_entry_is_chosen_by_its_hash_where_names_repeat(
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        ({"anna": "3"}, ["anna chose '3'", "the log has 0", "['1', '2']"]),
-        ({"cleo": "1"}, ["cleo", "the log has 0"]),
+        ({"anna": "3"}, ["anna chose '3'", "the log has 0", "of anna are '1', '2'. Name one"]),
+        ({"cleo": "1"}, ["cleo", "the log has 0; it has no entry of cleo."]),
         ({"anna": 1}, ["choose", "text", "1"]),
         (["anna"], ["mapping or a CSV", "['anna']"]),
         ("participant,entry\nanna,1\nanna,2\n", ["each participant once", "'anna'"]),

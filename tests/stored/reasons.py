@@ -64,7 +64,9 @@ PATTERNS: dict[str, str] = {
     "open-grades": "grades leave open which items would stay in a smaller gallery",
     "share-of-pairs": "it counts pairs, (of which a smaller gallery has as large a share|whose "
     "shares a smaller gallery keeps), or it is an integral",
-    "few-classes-for-a-test": rf"{_COUNT} class(es)?: a test needs at least {_COUNT}",
+    "few-classes-for-a-test": rf"{_COUNT} class(es)?( of level \d+)?: a test needs at least "
+    rf"{_COUNT}"
+    r"(; a finer level has enough: pass units=\"finer\" \(--units finer\))?",
     # What is never compared, and why a query has nothing to find.
     "self": "each row itself",
     "shared-ids": "rows that share an id",

@@ -28,6 +28,7 @@ from truerank.core.score import Score
 from truerank.core.student import central, quantile
 from truerank.intervals.interval import (
     FEWEST_DRAWN,
+    FINER,
     ClassSums,
     IntervalRequest,
     around,
@@ -538,8 +539,11 @@ class CombinedError:
 
 def spread(metric: str, models: list[Model], seed: int) -> CombinedError | str:
     """Of the mean score of one model, or of the difference of two; or why it cannot be told."""
-    between = _between_runs(metric, models)
-    over_classes = _over_classes(metric, models, seed)
+    try:
+        between = _between_runs(metric, models)
+        over_classes = _over_classes(metric, models, seed)
+    except OverflowError:  # of thresholds beyond 1e150, which some distances have
+        return "the scores are so large that their variances overflow; rescale the embeddings"
     if isinstance(over_classes, str):
         if between is None:
             return over_classes
@@ -602,7 +606,7 @@ def _by_replicates(
         return _why_not([score for model in scores for score in model])
     if len({(run.provenance.get("digests") or {}).get("people") for m in models for run in m}) > 1:
         return OTHER_PEOPLE
-    shapes = {len(some.values) for model in kept for some in model}
+    shapes = {(type(some), len(some.values)) for model in kept for some in model}
     if len(shapes) > 1 or len({_level(run, metric) for model in models for run in model}) > 1:
         return OTHER_UNITS
     means = [Replicates.mean(replicates) for replicates in kept]
@@ -619,18 +623,24 @@ def _by_replicates(
 def _by_bootstrap(
     metric: str, models: list[Model], seed: int
 ) -> tuple[VarianceTerm, float, float | None] | str:
-    per_run = [[_class_sums(run, metric) for run in model] for model in models]
+    per_run = [
+        [_class_sums(run, metric, _level(run, metric)) for run in model] for model in models
+    ]
     sums = [[some for some in model if some is not None] for model in per_run]
     if any(len(held) < len(model) for held, model in zip(sums, per_run, strict=True)):
         return "a result was written without its per-query values"
     if len({_level(run, metric) for model in models for run in model}) > 1:
         return OTHER_UNITS
-    levels = range(min(len(some) for model in sums for some in model))
+    if len({tuple(map(len, some)) for model in sums for some in model}) > 1:
+        return OTHER_UNITS
+    levels = range(len(sums[0][0]))
     counts = [sums[0][0][level].count for level in levels]
     units = min(int(np.count_nonzero(some)) for some in counts)
     if units < FEWEST_DRAWN:
-        found = count(units, sampling_unit(models))
-        return f"{found}{_named(models[0][0], metric)}: a test needs at least {FEWEST_DRAWN}"
+        found = count(units, sampling_unit(models)) + _named(models[0][0], metric)
+        finest = _class_sums(models[0][0], metric, None) or sums[0][0]
+        helps = all(np.count_nonzero(some.count) >= FEWEST_DRAWN for some in finest)
+        return f"{found}: a test needs at least {FEWEST_DRAWN}{FINER if helps else ''}"
     means = [[_mean_of([run[level] for run in model]) for level in levels] for model in sums]
 
     def error(totals: list[npt.NDArray[np.float64]]) -> float:
@@ -671,16 +681,16 @@ def _named(result: Result, metric: str) -> str:
     return "" if level is None else f" of {level}"
 
 
-def _class_sums(result: Result, metric: str) -> list[ClassSums] | None:
-    """The sums of one run of a model; of a mean over levels, those of every level."""
+def _class_sums(result: Result, metric: str, level: str | None) -> list[ClassSums] | None:
+    """The sums of one run over the classes of a level; of a mean over levels, those of each."""
     score = result[metric]
     if score.per_query is None or result.units is None:
         return None
-    level = _level(result, metric)
     units = result.units if level is None else result.level_units.get(level)
     if units is None:
         return None
     higher = registry.find(metric).higher_is_better
+    units = np.unique(units, return_inverse=True)[1]  # gallery labels have numbers too
     classes = result.units if result.provenance["average"] == "class" else None
     terms = [term.lower if higher else term.upper for term in score.per_query.terms]
     among = ~np.isnan(score.per_query.lower) if len(terms) > 1 else None

@@ -80,7 +80,7 @@ def _run(arguments: list[str] | None) -> int:
     except InputError as error:
         return _complain(str(error), 2)
     except click.ClickException as error:
-        return _complain(error.format_message(), 2)
+        return _complain(_shorter(error.format_message(), given), 2)
     except (click.Abort, KeyboardInterrupt) as stop:
         return _complain(f"interrupted; {str(stop) or 'nothing was left half-written'}.", 130)
     except BrokenPipeError:  # the reader of a pipe has seen enough
@@ -103,6 +103,14 @@ def _run(arguments: list[str] | None) -> int:
             1,
         )
     return 0
+
+
+def _shorter(sentence: str, given: list[str]) -> str:
+    """A sentence of click's, in which arguments are quoted as long as they are."""
+    for text in given:
+        for part in (text, text.partition("=")[2]):
+            sentence = sentence.replace(repr(part), shortened(part))
+    return sentence
 
 
 _notes: list[str] = []

@@ -204,7 +204,7 @@ def make(
                 gallery_labels=items.labels,
                 gallery_ids=items.ids,
                 gallery_groups=items.groups,
-                junk_labels=as_labels(junk_label, queries.labels),
+                junk_labels=as_labels(junk_label, queries.labels, items.labels),
                 unmated=unmated or "report",
                 unlabelled=unlabelled or "error",
             )

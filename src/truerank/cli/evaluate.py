@@ -329,7 +329,7 @@ def lists(
 
     With --embeddings the table shows how much of each metric is lost between the original vectors
     and the lists: by quantisation, by the cut at k, and by the search. Without labels it shows the
-    share of the ground truth neighbours that were found, and no metric.
+    share of the ground truth neighbours that were found, and no metric, as --exact-neighbors does.
     """
     from truerank.cli import outputs
     from truerank.cli.inputs import lost, read_files, scored

@@ -18,7 +18,13 @@ from truerank.competition.task import Task
 from truerank.core import registry
 from truerank.distance import catalogue
 from truerank.evaluation.evaluate import evaluate_task
-from truerank.evaluation.index_loss import NO_METRICS, IndexLoss, loss_of, nothing_relevant
+from truerank.evaluation.index_loss import (
+    NO_METRICS,
+    IndexLoss,
+    loss_of,
+    nothing_listed,
+    nothing_relevant,
+)
 from truerank.evaluation.list_input import Prepared, prepare
 from truerank.evaluation.lists import evaluate_prepared
 from truerank.evaluation.task_input import prepare as task_input_prepare
@@ -292,7 +298,7 @@ def read_task(
         gallery_ids=items.ids if queries.ids is not None else None,
         query_groups=queries.groups,
         gallery_groups=items.groups,
-        junk_labels=as_labels(junk_label, queries.labels),
+        junk_labels=as_labels(junk_label, queries.labels, items.labels),
         relevance=None if relevance is None else _judgements(relevance, queries, items, separate),
         distance=distance,
         unmated=unmated or "report",
@@ -330,16 +336,21 @@ def _evaluate_task(
     return result, names
 
 
-def as_labels(texts: tuple[str, ...], labels: Any) -> list[Any]:
-    """Junk labels from the command line, as ints where the labels are ints."""
-    column = list(labels.values())[-1] if isinstance(labels, dict) else labels
-    values = column.tolist() if hasattr(column, "tolist") else column
-    if not isinstance(values, list) or not all(isinstance(value, int) for value in values):
+def as_labels(texts: tuple[str, ...], *sides: Any) -> list[Any]:
+    """Junk labels from the command line, as ints where the labels of a side are ints."""
+    if not any(map(_are_integers, sides)):
         return list(texts)
     try:
         return [int(text) for text in texts]
     except ValueError as error:
         raise InputError(f"labels are integers, but a junk label is not ({error}).") from error
+
+
+def _are_integers(labels: Any) -> bool:
+    """Whether the finest labels of a side are integers."""
+    column = list(labels.values())[-1] if isinstance(labels, dict) else labels
+    values = column.tolist() if hasattr(column, "tolist") else column
+    return isinstance(values, list) and all(isinstance(value, int) for value in values)
 
 
 # The lists of files under the rules of a task, and what they score.
@@ -353,7 +364,8 @@ def read_files(options: dict[str, Any]) -> tuple[Prepared, Any]:
             "--relevance and labels both define the relevant items; pass one of the two."
         )
     nobody = not judged and options["labels"] is None
-    if nobody and (options["embeddings"] is None or options["gallery_labels"] is not None):
+    vectors, exact = options["embeddings"] is not None, options["exact_neighbors"]
+    if nobody and (not (vectors or exact) or options["gallery_labels"] is not None):
         raise InputError("pass --labels FILE, or --relevance FILE in place of labels.")
     names = level_names(options["levels"])
     queries, items = (_side(options[name], names) for name in ("labels", "gallery_labels"))
@@ -369,7 +381,11 @@ def read_files(options: dict[str, Any]) -> tuple[Prepared, Any]:
     if nobody:
         if metrics is not None:
             raise InputError("metrics need --labels FILE, or --relevance FILE in place of labels.")
-        metrics, relevance = NO_METRICS, nothing_relevant(*_vectors(options)[:2])
+        metrics = NO_METRICS
+        if vectors:
+            relevance = nothing_relevant(*_vectors(options)[:2])
+        else:
+            relevance = nothing_listed(options["neighbors"], exact)
     scores = read_matrix(options["scores"]) if options["scores"] is not None else None
     prepared = prepare(
         options["neighbors"],
@@ -382,11 +398,11 @@ def read_files(options: dict[str, Any]) -> tuple[Prepared, Any]:
         scores=False if options["ignore_scores"] else scores,
         relevance=relevance,
         unmated=options["unmated"] or "report",
-        junk_labels=as_labels(options["junk_label"], queries.labels),
+        junk_labels=as_labels(options["junk_label"], queries.labels, items.labels),
         unlabelled=options["unlabelled"] or "error",
         named_by=options["named_by"],
         gallery_size=options["gallery_size"],
-        leave_one_out=alone if nobody else None,
+        leave_one_out=(alone and vectors) if nobody else None,
     )
     return prepared, metrics
 

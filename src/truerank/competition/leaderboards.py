@@ -282,10 +282,15 @@ class _Run:
                 entries = [
                     one["entry"] for one in self._openings() if one["participant"] == participant
                 ]
+                shown = ", ".join(map(shortened, entries[:5])) + ", ..." * (len(entries) > 5)
                 raise InputError(
                     f"{participant} chose {shortened(name)}, of which the log has {len(found)}; "
-                    f"its entries of {participant} are {shortened(entries)}. Name one of them, or "
-                    "the hash of its submission as the log has it."
+                    + (
+                        f"its entries of {participant} are {shown}. Name one of them, or the hash "
+                        "of its submission as the log has it."
+                        if entries
+                        else f"it has no entry of {participant}."
+                    )
                 )
             judged[participant] = found[0]
         closing = self._closing()

@@ -46,10 +46,14 @@ def ranking(metric: Metric) -> RankingDefinition:
     return found
 
 
-def advice_about(texts: Iterable[str] | str) -> list[str]:
-    """What to tell somebody who names these metrics, each sentence once."""
+def advice_about(texts: Iterable[str] | str, *, judged: bool) -> list[str]:
+    """What to tell somebody who names these metrics, each sentence once.
+
+    `judged` says that relevance comes from judgements, where Recall@k means recall@k.
+    """
     texts = [texts] if isinstance(texts, str) else list(texts)
-    said = [note(part for text in texts for part in divided(text))]
+    named = [part for text in texts for part in divided(text)]
+    said = [note(named), None if judged else _about_recall(named)]
     said += [definition(metric).advice(metric) for metric in parse_all(texts)]
     return list(dict.fromkeys(sentence for sentence in said if sentence is not None))
 
@@ -364,6 +368,18 @@ def note(texts: Iterable[str]) -> str | None:
     )
 
 
+def _about_recall(texts: Iterable[str]) -> str | None:
+    """What to tell somebody who writes recall as papers on metric learning write hit@k."""
+    asked, cuts = _recall_like(texts, "Recall@")
+    if not asked:
+        return None
+    read, meant = (", ".join(f"{name}@{cut}" for cut in cuts) for name in ("recall", "hit"))
+    return (
+        f"{', '.join(asked)} {'is' if len(asked) == 1 else 'are'} read as {read}, the share of all "
+        f"relevant items that is found; metric-learning papers mean {meant} by Recall@k."
+    )
+
+
 def ambiguous(texts: Iterable[str]) -> str | None:
     """Why R@k or NDCG is refused where judgements say what is relevant; None if not asked for."""
     texts = list(texts)
@@ -408,9 +424,11 @@ def suggestions(name: str, known: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(_ALIASES.get(one, _NUMBERED.get(one, one)) for one in near))
 
 
-def _recall_like(texts: Iterable[str]) -> tuple[list[str], list[str]]:
-    """What was asked for as R@k, and the numbers k."""
-    found = [re.match(r"\s*(r(?:_at)?[@_.-]?\d[\d,\s]*)", text, re.IGNORECASE) for text in texts]
+def _recall_like(
+    texts: Iterable[str], start: str = "(?i:r(?:_at)?[@_.-]?)"
+) -> tuple[list[str], list[str]]:
+    """What was asked for as R@k, or as another name that begins so, and the numbers k."""
+    found = [re.match(rf"\s*({start}\d[\d,\s]*)", text) for text in texts]
     asked = [re.sub(r"[\s,]+$", "", match[1]) for match in found if match is not None]
     return asked, re.findall(r"\d+", " ".join(asked))
 

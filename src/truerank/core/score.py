@@ -6,6 +6,7 @@ lower bound. Columns hold the values of every query as blocks of tie groups come
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -174,7 +175,8 @@ class Score:
         """(score - chance)/(attainable - chance): 0 for luck alone, 1 for the best possible."""
         if self.chance is None or self.attainable is None or self.attainable == self.chance:
             return None
-        return (self.value - self.chance) / (self.attainable - self.chance)
+        found = (self.value - self.chance) / (self.attainable - self.chance)
+        return found if math.isfinite(found) else None
 
     def to_dict(self, per_query: bool = True) -> dict[str, Any]:
         """Plain JSON values; NaN becomes None."""

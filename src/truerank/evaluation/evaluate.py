@@ -403,7 +403,7 @@ def _choose(task: TaskRules, metrics: Iterable[str] | str | None) -> list[Metric
                 f"{metric} is measured on a list of trials, such as LFW's pairs; pass one to "
                 "truerank.verify (truerank verify on the command line)."
             )
-    for sentence in registry.advice_about(metrics):
+    for sentence in registry.advice_about(metrics, judged=task.levels is None):
         warn(sentence)
     return chosen
 

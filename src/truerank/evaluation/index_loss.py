@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank._util import text
+from truerank._util.arrays import as_array
 from truerank._util.errors import InputError, check_choice, shortened
 from truerank._util.files import as_path, read_archive, to_json
 from truerank._util.installed import __version__
@@ -280,6 +281,28 @@ def nothing_relevant(embeddings: Any, gallery: Any) -> Mask:
     items = rows if gallery is None else as_matrix(gallery, "gallery")
     none = np.empty(0, np.int64)
     return Mask.of_pairs("relevance", (len(rows), len(items)), PairList.empty(), none)
+
+
+def nothing_listed(neighbors: Any, exact: Any) -> Mask:
+    """Judgements of lists that nobody has judged, of the rows that they and exact search name."""
+    lists = read_lists(neighbors).neighbors if is_path(neighbors) else neighbors
+    true = _exact(exact)[0]
+    items = 1 + max(_largest(lists), _largest(true))
+    none = np.empty(0, np.int64)
+    return Mask.of_pairs("relevance", (len(true), items), PairList.empty(), none)
+
+
+def _largest(lists: Any) -> int:
+    """The largest row number in lists, 0 if they hold none; -1 as an unsigned number is none."""
+    if hasattr(lists, "dtype"):
+        cells = as_array(lists, "neighbors").ravel()
+    else:
+        rows = (row for row in lists if np.iterable(row)) if np.iterable(lists) else ()
+        cells = np.array([cell for row in rows for cell in row], object)
+    if cells.dtype.kind not in "iu":
+        whole = (int(cell) for cell in cells.tolist() if isinstance(cell, (int, np.integer)))
+        cells = np.fromiter((cell for cell in whole if cell.bit_length() < 64), np.int64)
+    return int(cells[cells < np.iinfo(np.int32).max].max(initial=0))
 
 
 def _loss(metric: Metric, scores: dict[str, dict[str, Score]], spread: Spread) -> MetricLoss:

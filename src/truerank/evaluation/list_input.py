@@ -721,7 +721,7 @@ def choose(
                 f"{metric} is no ranking metric: lists do not hold what it is measured on; pass "
                 "the embeddings to evaluate."
             )
-    for sentence in registry.advice_about(metrics):
+    for sentence in registry.advice_about(metrics, judged=task.levels is None):
         warn(sentence)
     return chosen, {}
 

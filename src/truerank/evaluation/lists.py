@@ -19,7 +19,12 @@ from truerank._util.threads import available_cores
 from truerank.core.average import plain_mean
 from truerank.core.metric import Metric
 from truerank.evaluation.evaluate import put_together
-from truerank.evaluation.index_loss import Spread, compare_with_neighbors
+from truerank.evaluation.index_loss import (
+    NO_METRICS,
+    Spread,
+    compare_with_neighbors,
+    nothing_listed,
+)
 from truerank.evaluation.list_input import ListPlaces, Prepared, choose, prepare
 from truerank.evaluation.passes import Findings, column_bounds, fill_passes, score_groups
 from truerank.evaluation.task_input import check_options
@@ -96,7 +101,8 @@ def evaluate_lists(
         lower and upper are no further apart.
     exact_neighbors : path or ExactNeighbors, optional
         The exact neighbors of the queries, by rows of the gallery: the result also says
-        neighbour_recall@k, in `provenance["lists"]["neighbour_recall"]`.
+        neighbour_recall@k, in `provenance["lists"]["neighbour_recall"]`. Without labels or
+        relevance there is only that, of the lists as they are.
     k : int, optional
         Of neighbour_recall; by default as many places as every list had left for eligible items.
 
@@ -115,6 +121,12 @@ def evaluate_lists(
     >>> s.lower, s.expected, s.upper
     (0.75, 0.7916666666666666, 0.8333333333333334)
     """
+    unjudged = labels is None and gallery_labels is None and relevance is None
+    unjudged = unjudged and exact_neighbors is not None
+    if unjudged:
+        if metrics is not None:
+            raise InputError("labels are missing: pass labels or relevance= to have metrics.")
+        metrics, relevance = NO_METRICS, nothing_listed(neighbors, exact_neighbors)
     prepared = prepare(
         neighbors,
         labels,
@@ -131,6 +143,7 @@ def evaluate_lists(
         unlabelled=unlabelled,
         named_by=named_by,
         gallery_size=gallery_size,
+        leave_one_out=False if unjudged else None,
     )
     return evaluate_prepared(
         prepared,
@@ -165,7 +178,7 @@ def evaluate_prepared(
     check_options(task, average, threads, None)
     request = IntervalRequest.of(confidence, seed, units)
     width = check_width(settle)
-    chosen, refusals = choose(task, metrics)
+    chosen, refusals = ([], {}) if metrics is NO_METRICS else choose(task, metrics)
     if k is not None and exact_neighbors is None:
         raise InputError("k is that of neighbour_recall, which needs exact_neighbors.")
     recall = None

@@ -38,6 +38,7 @@ from truerank.intervals.first_item_replicates import (
 )
 from truerank.intervals.interval import (
     FEWEST_DRAWN,
+    FINER,
     ClassSums,
     Interval,
     IntervalRequest,
@@ -57,8 +58,6 @@ from truerank.task.task import TaskRules, Unit, finest_unit, unit_of
 
 NOT_COUNTED = "ask for a verification metric such as auc, whose pass counts what a band is made of"
 MATES_LEAVE = "a class by the finest label has some of a query's relevant items, not all or none"
-FINER = '; a finer level has enough: pass units="finer" (--units finer)'
-"""Follows why there are too few units, where other ones help."""
 
 
 class Estimation:

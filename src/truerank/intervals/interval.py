@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 UNITS = ("metric", "finer", "finest")
 """Units of intervals: those of each metric; or, where these are too few, those of the coarsest
 level below that has enough, or the finest."""
+FINER = '; a finer level has enough: pass units="finer" (--units finer)'
+"""Follows why there are too few units, where other ones help."""
 AT_LIMIT = "every query scores {limit} %, so that the spread cannot be estimated"
 ALL_AT_LIMIT = "the score is {limit} %, so that the spread cannot be estimated"
 

@@ -1,4 +1,5 @@
-"""Checks of results that are read from files: types by the schema, ranges by the metrics."""
+"""Checks of results that are read from files: types by the schema, ranges by the metrics, and
+lengths that agree."""
 
 from __future__ import annotations
 
@@ -21,20 +22,38 @@ KINDS: dict[str, tuple[type, ...]] = {
     "integer": (int,),
     "number": (int, float),
 }
-BOUNDED = ("value", "lower", "expected", "upper")
+ENDS = ("value", "lower", "expected", "upper")
 SLACK = 1e-9
 """A mean of doubles may leave its range by their rounding."""
+LARGEST = 2.0**1000
+"""Of a score without a range: differences of two stay finite."""
+MOST_BITS = 64
+WIDTHS = 100
+"""How far replicates, which are estimates, may leave the range of their metric: in its widths."""
+PRINTED = (
+    *("gallery", "leave_one_out", "distance", "average", "excluded", "no_mate_option", "no_mate"),
+)
+"""What the sentences below a table name of every result with queries."""
 
 
 def check_result(data: Mapping[str, Any]) -> None:
-    """Refuse a result in which a value is of another type, or a score beyond its metric's range."""
+    """Refuse a result in which a value is of another type, or a score beyond its metric's range.
+
+    What is known of each query has one length, and the provenance has what tables print of it.
+    """
     _check(data, _schema(), "")
+    facts = data.get("provenance", {})
+    needed = ("distance", "folds") if "trials" in facts else PRINTED if "queries" in facts else ()
+    lacking = [] if facts.get("part") else [name for name in needed if name not in facts]
+    if lacking:
+        raise _damaged("provenance", f"an object with {lacking[0]!r}", dict(facts))
+    _check_lengths(data)
     scores = [("scores", data.get("scores", {}))]
     for number, size in enumerate(data.get("gallery_sizes", ())):
         scores.append((f"gallery_sizes.{number}.scores", size.get("scores", {})))
     for where, found in scores:
         for name, score in found.items():
-            _check_range(name, score, f"{where}.{name}")
+            _check_score(name, score, f"{where}.{name}")
 
 
 @lru_cache(maxsize=1)
@@ -58,6 +77,8 @@ def _check(value: Any, schema: dict[str, Any], where: str) -> None:
         if not fitting:
             raise _damaged(where, "an array of numbers or of text", value)
         return
+    if "enum" in schema and value not in schema["enum"]:
+        raise _damaged(where, " or ".join(schema["enum"]), value)
     kinds = schema.get("type", ())
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if kinds and not any(_is(value, kind) for kind in kinds):
@@ -65,6 +86,8 @@ def _check(value: Any, schema: dict[str, Any], where: str) -> None:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if "minimum" in schema and value < schema["minimum"]:
             raise _damaged(where, f"a number >= {schema['minimum']}", value)
+        if "maximum" in schema and value > schema["maximum"]:
+            raise _damaged(where, f"a number <= {schema['maximum']}", value)
         low, high = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
         if low is not None and high is not None and not low < value < high:
             raise _damaged(where, f"a number between {low} and {high}", value)
@@ -89,7 +112,8 @@ def _check_items(values: Sequence[Any], schema: dict[str, Any], where: str) -> N
     items = schema.get("items")
     if items is None:
         return
-    if set(map(type, values)) <= {float} and all(map(math.isfinite, values)):
+    free = not {"minimum", "maximum"} & items.keys()
+    if free and set(map(type, values)) <= {float} and all(map(math.isfinite, values)):
         values = values[:1]  # millions of numbers: all are what one is
     for place, inner in enumerate(values):
         _check(inner, items, f"{where}.{place}")
@@ -108,21 +132,65 @@ def _is(value: Any, kind: str) -> bool:
         return kind == "boolean"
     if isinstance(value, float) and not math.isfinite(value):
         return False
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        return False
     if kind == "object":
         return isinstance(value, Mapping)
     return isinstance(value, KINDS[kind])
 
 
-def _check_range(name: str, score: Mapping[str, Any], where: str) -> None:
+def _check_lengths(data: Mapping[str, Any]) -> None:
+    """Refuse values of single queries that are more or fewer than others, or than the queries."""
+    columns = [("units", data["units"])] if data.get("units") is not None else []
+    columns += [(f"level_units.{name}", one) for name, one in data.get("level_units", {}).items()]
+    for name, one in data.get("attributes", {}).items():
+        codes, known = one.get("codes", ()), len(one.get("values", ()))
+        columns.append((f"attributes.{name}.codes", codes))
+        for code in (min(codes, default=-1), max(codes, default=-1)):
+            if not -1 <= code < known:
+                expected = f"numbers below {known}, the number of its values"
+                raise _damaged(f"attributes.{name}.codes", expected, code)
+    for name, score in data.get("scores", {}).items():
+        rows = score.get("per_query", {})
+        for place, one in enumerate([rows, *rows.get("levels", ())]):
+            where = f"scores.{name}.per_query" + (f".levels.{place - 1}" if place else "")
+            columns += [(f"{where}.{end}", one[end]) for end in ENDS if end in one]
+    count = data.get("provenance", {}).get("queries")
+    for where, values in columns:
+        count = len(values) if count is None else count
+        if len(values) != count:
+            raise _damaged(where, f"{count} values, one for each query", values)
+
+
+def _check_score(name: str, score: Mapping[str, Any], where: str) -> None:
+    """Refuse numbers beyond the metric's range, and what is missing where others need it."""
+    if score.get("value") is None and score.get("reason") is None:
+        raise _damaged(f"{where}.value", "a number, or a reason why there is none", None)
     try:
         low, high = registry.find(name).range
     except InputError:  # a metric of somebody else, or of another version
-        return
-    bounds = [(field, score.get(field)) for field in BOUNDED]
+        low, high = -math.inf, math.inf
+    low, high = max(low, -LARGEST), min(high, LARGEST)
+    bounds = [(field, score.get(field)) for field in ENDS]
     bounds += [("interval", end) for end in score.get("interval") or ()]
     for field, value in bounds:
         if value is not None and not low - SLACK <= value <= high + SLACK:
             raise _damaged(f"{where}.{field}", f"a number from {low:g} to {high:g}", value)
+    replicates = score.get("replicates")
+    if replicates is None:
+        return
+    beyond = WIDTHS * (high - low) if high < LARGEST else 0.0
+    values, shares = replicates.get("values", ()), replicates.get("shares")
+    if len(values) < 2:
+        raise _damaged(f"{where}.replicates.values", "at least 2 numbers", values)
+    if shares is not None and len(shares) != len(values):
+        expected = f"{len(values)} numbers, as there are values"
+        raise _damaged(f"{where}.replicates.shares", expected, shares)
+    for field, numbers in (("values", values), ("shares", shares or ())):
+        for value in numbers:
+            if not low - beyond <= value <= high + beyond:
+                expected = f"numbers near the metric's range, {low:g} to {high:g}"
+                raise _damaged(f"{where}.replicates.{field}", expected, value)
 
 
 def _damaged(where: str, expected: str, value: Any) -> InputError:

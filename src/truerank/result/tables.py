@@ -150,6 +150,9 @@ def _shows_ties(result: Scored) -> bool:
 def summary(result: Scored) -> list[str]:
     """All notes on a result: what was scored, what is missing and why, and how it came about."""
     facts = result.provenance
+    if "lists" in facts and not len(result):  # nothing says what is relevant
+        scored = f"{count(facts['queries'], 'query')}, {_distance(facts['distance'])}."
+        return [scored, *_lists(facts["lists"]), *_answers(facts)]
     is_whole = "queries" in facts and not facts.get("part") and "trials" not in facts
     lines = [*_answers(facts), _reading(result), *_undefined(result)]
     lines += _problems(facts) if is_whole else []
@@ -424,6 +427,8 @@ def as_text(
     result: Scored, adjusted: bool = False, *, rule: bool = False, verbose: bool = False
 ) -> str:
     """A result as plain text, as wide as the screen."""
+    if not len(result):
+        return text.printable("\n".join(text.fill(summary(result), text.prose_width())))
     header, rows = cells(result, adjusted, verbose=verbose)
     by_name = dict(zip(result, rows, strict=True))
     order = headline_first(result)

@@ -1,6 +1,7 @@
 """Labels of any kind as int64 codes, one column or several levels from coarse to fine.
 
-Labels are compared as given and never cast to float. Both sides are encoded together. Missing
+Labels are compared as given and never cast to float; text that spells integers is equal to the
+integers that another side holds. Both sides are encoded together. Missing
 labels (None, NaN) get codes that match nothing. Of a label matrix (N, L) the paths from the
 root are encoded besides, as the nodes of a tree.
 """
@@ -70,7 +71,9 @@ def _kind(item: Any) -> str:
 
 def encode(sides: Sequence[Any], names: Sequence[str]) -> Encoded:
     """Encode one label per row for each side; equal labels get equal codes on all sides."""
-    columns = [_column(side, name) for side, name in zip(sides, names, strict=True)]
+    columns = _with_numbers(
+        [_column(side, name) for side, name in zip(sides, names, strict=True)], names
+    )
     kinds: dict[str, str] = {}
     for column, name in zip(columns, names, strict=True):
         if column.ndim != 1:
@@ -93,6 +96,24 @@ def encode(sides: Sequence[Any], names: Sequence[str]) -> Encoded:
     items = [_own(item) for column in columns for item in column.tolist()]
     values, codes = _interned(items, holes, names[0])
     return Encoded(_split(codes, lengths), values)
+
+
+def _with_numbers(
+    columns: list[npt.NDArray[Any]], names: Sequence[str]
+) -> list[npt.NDArray[Any]]:
+    """Read a side of text that spells integers as these, where another side holds integers."""
+    if len(columns) < 2 or any(column.ndim != 1 for column in columns):
+        return columns
+    kinds = [_kinds(column) - {"missing"} for column in columns]
+    if {"int"} not in kinds or {"str"} not in kinds:
+        return columns
+    found = []
+    for column, kind, name in zip(columns, kinds, names, strict=True):
+        items = column.tolist() if kind == {"str"} else []
+        if items and _are_numbers(item for item in items if _kind(item) != "missing"):
+            column = _column([as_number(item) for item in items], name)
+        found.append(column)
+    return found
 
 
 def _kinds(column: npt.NDArray[Any]) -> set[str]:
