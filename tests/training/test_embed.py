@@ -166,7 +166,7 @@ def test_the_train_command(tmp_path: Path, images: Path) -> None:
     out = tmp_path / "run"
     done = truerank_command("train", config, "-o", out, "--set", "training.seed=5")
     assert done.status == 0, done
-    assert "map@r" in done.out
+    assert "MAP@R" in done.out
     assert "epoch 1 of 2, loss " in done.err
     assert "was the best." in done.err
     assert done.wrote[0].startswith(f"Wrote {out} (")

@@ -177,6 +177,9 @@ class Comparison:
                     f"{100 * self.confidence:g} % interval {tables.ends((low, high), shown)}, "
                     f"{_in_words(row.adjusted_p)}"
                 )
+                if (low > 0 or high < 0) != self._is_significant(row):  # p is corrected
+                    tests = sum(row.adjusted_p is not None for row in self.differences)
+                    sure += f" corrected for {count(tests, 'test')}"
             start = f"{first.model} is better than {second.model} in {name}"
             if others:
                 start = f"{first.model} is best in {name}, {second.model} is second"
@@ -732,7 +735,7 @@ def _beside(one: Judged, language: _Language, cells: str) -> str:
 def _check_cells(cells: str, standings: Sequence[Standing]) -> None:
     check_choice("cells", cells, CELLS)
     if cells == "interval" and all(row.interval is None for row in standings):
-        raise InputError("no score here has an interval; evaluate the models with intervals.")
+        raise InputError("no score here has an interval; the notes of each result say why.")
     if cells == "runs" and all(row.deviation is None for row in standings):
         raise InputError(
             "cells of runs are the mean and the standard deviation over runs, and every model here "

@@ -106,7 +106,8 @@ junk_labels, relevance, distance, unlabelled, threads
     1-2   a      right      1         1
     3     b      wrong      3         3
     <BLANKLINE>
-    Items at one distance share their ranks; of these, relevant items are listed last.
+    Items at one distance share their ranks; of these, relevant items are listed
+    last.
     """
     distance = chosen_distance(distance, embeddings, gallery)
     task, rows, items = prepare(

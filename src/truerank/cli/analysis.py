@@ -257,7 +257,7 @@ def audit(
 
 EXPLAIN_EXAMPLES = examples(
     "explain embeddings.npy --labels labels.csv --theirs 71.3",
-    "explain embeddings.npy --labels labels.csv --theirs 71.3 --metric recall@1 --format json",
+    "explain embeddings.npy --labels labels.csv --theirs 71.3 --metric hit@1 --format json",
     "explain query.npz --gallery gallery.npz --theirs 0.713 --metric map --distance euclidean",
 )
 

@@ -213,7 +213,7 @@ def _keep(context: click.Context, option: click.Parameter, value: str | None) ->
         context.meta.setdefault(PAGE_CHOICES, {})[option.name] = value
 
 
-PAGE_CHOICES = "truerank.page"
+PAGE_CHOICES = "choices of the page"
 _OF_PAGE = {
     "--title": "Title of the report page. The names of the models by default.",
     "--sections": "Sections of the report page, separated by commas: comparison, head-to-head, "

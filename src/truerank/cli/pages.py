@@ -90,7 +90,9 @@ def plot(
     takes_runs, takes_metrics = curve == "differences", curve in OF_METRICS
     scores = (runs and not takes_runs) or (metrics is not None and not takes_metrics)
     if bool(scores) == (curve is not None):
-        raise InputError("pass --curve NAME for a curve, or -m METRIC for scores (with --runs).")
+        raise InputError(
+            "pass --curve NAME (such as cmc, forest or differences), or -m METRIC for scores."
+        )
     models = read_runs(results, runs)
     files = (path for one in models for path in (one if isinstance(one, list) else [one]))
     check_targets({"-o": output}, tuple(files))

@@ -514,9 +514,13 @@ def display_name(metric: str) -> str:
     ['Precision@1', 'MAP@R', 'TAR@FAR=0.1%']
     >>> display_name("hit@10"), display_name("mrep"), display_name("mfr@b=10")
     ('Recall@10 (hit@10)', 'GOM ReP (mrep)', 'GOM FR@b=10 (mfr)')
+    >>> display_name("recall@10")  # papers on metric learning mean hit@10 by Recall@10
+    'Recall@10 (share found)'
     """
     asked = of_result(metric)
     written = _written(asked, recall=False)
+    if asked.name == "recall":
+        return f"{written} (share found)"
     if _letters(written.partition("@")[0]) == _letters(asked.name):
         return written
     return f"{written} ({asked.name if asked.options else asked})"

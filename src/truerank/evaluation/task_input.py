@@ -169,9 +169,10 @@ def _gallery_size(rows: Array, items: Array | None, given: bool) -> int:
 def check_rows(task: TaskRules, rows: Array) -> None:
     """Each row has its label."""
     if len(rows) != task.queries:
+        header = " If the first line of their file is a header, name the column label."
         raise InputError(
             f"embeddings have {len(rows)} rows but there are {task.queries} labels; "
-            "pass one label for each row."
+            f"pass one label for each row.{header if task.queries == len(rows) + 1 else ''}"
         )
 
 

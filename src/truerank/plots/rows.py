@@ -14,6 +14,7 @@ from truerank._util.types import Reals
 from truerank.analysis.principal import principal_axes
 from truerank.core import registry
 from truerank.core.registry import display_name
+from truerank.distance import catalogue as distances
 from truerank.io.pictures import Images, Pictures, check_images, find_pictures
 from truerank.io.reading import as_matrix
 from truerank.plots.display import (
@@ -331,7 +332,7 @@ def map_of_rows(
     total = sum(len(side) for side in sides)
     if coordinates is None:
         points = np.concatenate([np.asarray(side, np.float64) for side in sides])
-        if found.space.facts.distance == "cosine":
+        if distances.find(found.space.facts.distance).points == "directions":
             length = np.linalg.norm(points, axis=1, keepdims=True)
             points = points / np.where(length > 0, length, 1.0)
         places, share = principal_axes(points)

@@ -4,7 +4,7 @@
 const SHARE = { tickformat: ".0%" };
 const AT_FAR = { title: "false accept rate (log)", type: "log", tickformat: "~%", nticks: 4 }; /* more would overlap: 0.00002% is long */
 /* Rates that are written at an axis of normal deviates, and the largest error rate there, as the library's plots have them. */
-const RATES = [1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.4];
+const RATES = [1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.4, 0.6];
 const MOST_RATE = 0.6;
 const KNOWN = {
   roc: { title: "ROC", text: "True against false accepts of pairs.", x: AT_FAR, y: Object.assign({ title: "true accept rate" }, SHARE), marks: ["far", "tar"] },
