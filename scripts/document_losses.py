@@ -104,7 +104,7 @@ Time and memory, and where releases of pytorch-metric-learning return other valu
 
 s is cosine similarity, d the Euclidean distance of unit vectors, [x]+ = max(x, 0); sum+ and sum-
 run over an anchor's positives and negatives; LSE is log sum exp. *Proxies* marks losses with
-parameters of their own, *path* those that use several levels of labels.
+parameters to train, *path* those that use several levels of labels.
 
 """
 

@@ -85,7 +85,7 @@ FAMILY_TITLES = {
     "consistency": ("Threshold consistency", ""),
     "clustering": (
         "Clustering metrics",
-        "Of k-means with as many clusters as classes. High for meaningless embeddings: [which "
+        "Of k-means with as many clusters as classes. NMI is high for random embeddings: [which "
         "metric](../concepts/which-metric.md).",
     ),
     "trials": ("Lists of trials", "For `truerank.verify` with folds, as in LFW."),

@@ -236,7 +236,7 @@ def test_every_metric_has_a_name_that_no_other_has(example: str) -> None:
 
 def test_a_display_name_tells_the_name_to_ask_for_where_it_is_another_one() -> None:
     shown = {
-        "map@r": "MAP@R", "hit@10": "Recall@10 (hit@10)", "recall@10": "Recall@10",
+        "map@r": "MAP@R", "hit@10": "Recall@10 (hit@10)", "recall@10": "Recall@10 (share found)",
         "cmc@5": "Recall@5 (hit@5)", "mrep": "GOM ReP (mrep)", "dir@far=0.01": "DIR@FAR=1%",
         "mrep@far=0.01": "GOM ReP@FAR=1% (mrep)", "best_f1": "best F1",
     }  # fmt: skip
