@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,7 +56,7 @@ def test_without_the_weights_package_a_sentence_says_how_to_get_it(
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("convent", "unknown trunk 'convent'; there are convnet, efficientnet_lite0, timm:NAME, "),
+        ("convent", "unknown trunk 'convent'; there are convnet, efficientnet_lite0, "),
         ("timm:", "unknown trunk 'timm:'"),
         (3, "a trunk is a name or a callable. Got int instead."),
         (lambda: "no module", "a trunk's callable must return a torch nn.Module. Got str."),
@@ -189,3 +190,31 @@ def test_colours_are_part_of_the_model() -> None:
 def test_an_embedding_has_a_dimension() -> None:
     with pytest.raises(InputError, match="'dimensions' parameter of Embedder must be an int >= 1"):
         Embedder(trunks.get("convnet"), 0)
+
+
+def test_bn_inception_reads_its_weights_from_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a file colours are blue, green and red, and rows of batch norms may have two axes."""
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
+    with pytest.raises(InputError, match=r"put bn_inception-52deb4733\.pth there"):
+        trunks.get("bn_inception")
+    network = trunks.get("bn_inception", pretrained=False).network
+    assert sum(weight.numel() for weight in network.parameters()) == 10_270_240
+    state = {n: v for n, v in network.state_dict().items() if "num_batches" not in n}
+    file = {n: v[None] if "_bn." in n else v for n, v in state.items()}
+    (tmp_path / "checkpoints").mkdir()
+    path = tmp_path / "checkpoints" / "bn_inception-52deb4733.pth"
+    torch.save({**file, "last_linear.weight": torch.zeros(1000, 1024)}, path)
+    trunk = trunks.get("bn_inception")
+    levels = torch.randint(0, 256, (2, 3, 95, 95), generator=torch.Generator().manual_seed(0))
+    model = Embedder(trunk, 8).eval()
+    caffe = levels.flip(1) - torch.tensor([104.0, 117.0, 128.0]).reshape(3, 1, 1)
+    with torch.no_grad():
+        expected = network.eval()(caffe)
+        found = model.trunk((levels - model.mean) / model.std)
+    assert expected.shape == (2, trunk.features)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    torch.save({"fc.weight": torch.zeros(1)}, path)
+    with pytest.raises(InputError, match=r"lacks conv1_7x7_s2\.weight; it is no file of"):
+        trunks.get("bn_inception")

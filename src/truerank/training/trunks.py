@@ -14,6 +14,7 @@ import difflib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -63,7 +64,8 @@ def get(name: str | Callable[[], nn.Module], *, pretrained: bool = True, size: i
     Parameters
     ----------
     name : str or callable
-        "convnet", "efficientnet_lite0", "timm:NAME", "torchvision:NAME", or any callable (a class,
+        "convnet", "efficientnet_lite0", "bn_inception" (with a file of its ImageNet weights in the
+        folder checkpoints of torch.hub), "timm:NAME", "torchvision:NAME", or any callable (a class,
         a function) that returns a network from images (B, 3, S, S) to features (B, F).
         A network may say which colours it expects by attributes `mean` and `std`.
     pretrained : bool
@@ -393,9 +395,112 @@ def _rename(name: str) -> str:
     return ".".join([(parts | outside)[head], *rest])
 
 
+# BN-Inception (Ioffe & Szegedy 2015), the trunk of the Reality Check. Its ImageNet weights, ported
+# from Caffe, are a file that users bring; layers have the names of that file.
+
+
+# Block, channels of its 1x1 branch, of the 3x3 branch (narrow, wide), of the double 3x3 branch, and
+# of the projection after the pool. Blocks without a 1x1 branch halve the side and only pool.
+INCEPTIONS = (
+    ("3a", 64, 64, 64, 64, 96, 32),
+    ("3b", 64, 64, 96, 64, 96, 64),
+    ("3c", 0, 128, 160, 64, 96, 0),
+    ("4a", 224, 64, 96, 96, 128, 128),
+    ("4b", 192, 96, 128, 96, 128, 128),
+    ("4c", 160, 128, 160, 128, 160, 128),
+    ("4d", 96, 128, 192, 160, 192, 128),
+    ("4e", 0, 128, 192, 192, 256, 0),
+    ("5a", 352, 192, 320, 160, 224, 128),
+    ("5b", 352, 192, 320, 192, 224, 128),
+)
+INCEPTION_COLOURS: Colour = (128 / 255, 117 / 255, 104 / 255)
+"""The mean of ImageNet as its weights expect it; levels are not divided by a deviation."""
+
+
+class BNInception(nn.Module):
+    """The trunk without its classifier: images (B, 3, S, S) to features (B, 1024)."""
+
+    features = 1024
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._add("conv1_7x7_s2", 3, 64, 7, 2)
+        self._add("conv2_3x3_reduce", 64, 64)
+        self._add("conv2_3x3", 64, 192, 3)
+        width = 192
+        for block, one, narrow, wide, narrow2, wide2, project in INCEPTIONS:
+            name, stride = f"inception_{block}_", 1 if one else 2
+            if one:
+                self._add(f"{name}1x1", width, one)
+                self._add(f"{name}pool_proj", width, project)
+            self._add(f"{name}3x3_reduce", width, narrow)
+            self._add(f"{name}3x3", narrow, wide, 3, stride)
+            self._add(f"{name}double_3x3_reduce", width, narrow2)
+            self._add(f"{name}double_3x3_1", narrow2, wide2, 3)
+            self._add(f"{name}double_3x3_2", wide2, wide2, 3, stride)
+            width = one + wide + wide2 + (project or width)
+
+    def _add(self, name: str, incoming: int, outgoing: int, kernel: int = 1, step: int = 1) -> None:
+        layer = nn.Conv2d(incoming, outgoing, kernel, stride=step, padding=kernel // 2)
+        self.add_module(name, layer)
+        self.add_module(f"{name}_bn", nn.BatchNorm2d(outgoing))
+
+    def _through(self, maps: torch.Tensor, *names: str) -> torch.Tensor:
+        """Convolution, batch normalisation and ReLU, for each name in turn."""
+        for name in names:
+            norm = self.get_submodule(f"{name}_bn")
+            maps = functional.relu(norm(self.get_submodule(name)(maps)), inplace=True)
+        return maps
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """The mean of the last feature map."""
+        maps = functional.max_pool2d(self._through(images, "conv1_7x7_s2"), 3, 2, ceil_mode=True)
+        maps = self._through(maps, "conv2_3x3_reduce", "conv2_3x3")
+        maps = functional.max_pool2d(maps, 3, 2, ceil_mode=True)
+        for block, one, *_ in INCEPTIONS:
+            name = f"inception_{block}_"
+            parts = [self._through(maps, f"{name}1x1")] if one else []
+            parts.append(self._through(maps, f"{name}3x3_reduce", f"{name}3x3"))
+            double = [f"{name}double_3x3_{layer}" for layer in ("reduce", "1", "2")]
+            parts.append(self._through(maps, *double))
+            if not one:
+                parts.append(functional.max_pool2d(maps, 3, 2, ceil_mode=True))
+            else:
+                pool = functional.max_pool2d if block == "5b" else functional.avg_pool2d
+                parts.append(self._through(pool(maps, 3, 1, 1), f"{name}pool_proj"))
+            maps = torch.cat(parts, dim=1)
+        return maps.mean(dim=(2, 3))
+
+
+def _bn_inception(pretrained: bool) -> Trunk:
+    network = BNInception()
+    if pretrained:
+        folder = Path(torch.hub.get_dir()) / "checkpoints"
+        found = sorted(folder.glob("bn_inception*.pth"))
+        if not found:
+            raise InputError(
+                f"the weights of bn_inception are not in {folder}: put bn_inception-52deb4733.pth "
+                "there, or set pretrained to false."
+            )
+        given = torch.load(found[0], map_location="cpu", weights_only=True)
+        own = network.state_dict()
+        missing = [name for name in own if name not in given and "num_batches" not in name]
+        if missing:
+            raise InputError(f"{found[0]} lacks {missing[0]}; it is no file of BN-Inception.")
+        weights = {name: given.get(name, own[name]).reshape(own[name].shape) for name in own}
+        # They were trained on blue, green and red, in this order.
+        weights["conv1_7x7_s2.weight"] = weights["conv1_7x7_s2.weight"].flip(1)
+        network.load_state_dict(weights)
+    level = 1 / 255
+    return Trunk(
+        network, BNInception.features, INCEPTION_COLOURS, (level, level, level), pretrained
+    )
+
+
 _OWN: dict[str, Callable[[bool], Trunk]] = {
     "convnet": _convnet,
     "efficientnet_lite0": _efficientnet_lite0,
+    "bn_inception": _bn_inception,
 }
 _BORROWED: dict[str, Callable[[str, bool, int], Trunk]] = {
     "timm": _from_timm,
