@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,17 +35,20 @@ def write_lines(path: Path, lines: list[str]) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def cub(root: Path) -> Path:
-    """Species 1, 100, 101 and 200, two images of each."""
+SPECIES = {
+    1: "001.Black_footed_Albatross",
+    100: "100.Brown_Pelican",
+    101: "101.White_Pelican",
+    200: "200.Common_Yellowthroat",
+}
+
+
+def cub(root: Path, species: Mapping[int, str] = SPECIES, each: int = 2) -> Path:
+    """Species 1, 100, 101 and 200, two images of each; or others."""
     folder = root / "CUB_200_2011"
-    species = {
-        1: "001.Black_footed_Albatross",
-        100: "100.Brown_Pelican",
-        101: "101.White_Pelican",
-        200: "200.Common_Yellowthroat",
-    }
     images, labels, split = [], [], []
-    for number, (label, name) in enumerate(((k, v) for k, v in species.items() for _ in "ab"), 1):
+    rows = ((k, v) for k, v in species.items() for _ in range(each))
+    for number, (label, name) in enumerate(rows, 1):
         path = f"{name}/{name.split('.')[1]}_{number:04d}_{796111 + number}.jpg"
         paint(folder / "images" / path, number)
         images.append(f"{number} {path}")
@@ -91,9 +95,11 @@ def cars_devkit(root: Path) -> Path:
     return root
 
 
-def cars_csv(root: Path) -> Path:
+def cars_csv(
+    root: Path, train: Sequence[int] = (1, 99, 196), test: Sequence[int] = (98, 99)
+) -> Path:
     """CSV lists without a header, pictures in a folder of each model."""
-    for part, models in (("train", [1, 99, 196]), ("test", [98, 99])):
+    for part, models in (("train", train), ("test", test)):
         rows = []
         for i, model in enumerate(models):
             file = f"{i + 1:05d}.jpg"
@@ -104,17 +110,22 @@ def cars_csv(root: Path) -> Path:
     return root
 
 
-def products(root: Path) -> Path:
-    """Two super-classes in train, two in test; four articles."""
+ARTICLES = {
+    "Ebay_train.txt": [(1, 1, "bicycle"), (2, 2, "cabinet")],
+    "Ebay_test.txt": [(11319, 1, "bicycle"), (11320, 12, "toaster")],
+}
+
+
+def products(
+    root: Path, files: Mapping[str, Sequence[tuple[int, int, str]]] = ARTICLES, each: int = 2
+) -> Path:
+    """Two super-classes in train, two in test; four articles; or others."""
     folder = root / "Stanford_Online_Products"
     number = 0
-    for file, articles in (
-        ("Ebay_train.txt", [(1, 1, "bicycle"), (2, 2, "cabinet")]),
-        ("Ebay_test.txt", [(11319, 1, "bicycle"), (11320, 12, "toaster")]),
-    ):
+    for file, articles in files.items():
         lines = ["image_id class_id super_class_id path"]
         for article, group, name in articles:
-            for view in range(2):
+            for view in range(each):
                 number += 1
                 path = f"{name}_final/{111085122871 + article}_{view}.JPG"
                 paint(folder / path, number)
@@ -142,7 +153,8 @@ def inshop(root: Path) -> Path:
     return root
 
 
-TAXONOMY = {
+Lineages = Mapping[int, tuple[str, ...]]
+TAXONOMY: Lineages = {
     0: ("Animalia", "Chordata", "Aves", "Passeriformes", "Corvidae", "Corvus", "Aves"),
     1: ("Animalia", "Chordata", "Aves", "Passeriformes", "Corvidae", "Pica", "Aves"),
     5: ("Plantae", "Tracheophyta", "Magnoliopsida", "Fagales", "Fagaceae", "Quercus", "Plantae"),
@@ -150,22 +162,28 @@ TAXONOMY = {
 }
 
 
-def inaturalist(root: Path, taxonomy: str = "train2018.json") -> Path:
-    """Species 0 and 5 train, 1 and 8141 test."""
+def inaturalist(
+    root: Path,
+    taxonomy: str = "train2018.json",
+    lineages: Lineages = TAXONOMY,
+    train: Sequence[int] = (0, 5),
+    each: int = 2,
+) -> Path:
+    """Species 0 and 5 train, 1 and 8141 test; or others."""
     number = 0
-    for split, species in (("train", (0, 5)), ("test", (1, 8141))):
+    for split, species in (("train", train), ("test", [k for k in lineages if k not in train])):
         lines = []
         for one in species:
-            for _ in range(2):
+            for _ in range(each):
                 number += 1
-                path = f"train_val2018/{TAXONOMY[one][-1]}/{one}/{number:032x}.jpg"
+                path = f"train_val2018/{lineages[one][-1]}/{one}/{number:032x}.jpg"
                 paint(root / path, number)
                 lines.append(path)
         write_lines(root / "Inat_dataset_splits" / f"Inaturalist_{split}_set1.txt", lines)
     ranks = ("kingdom", "phylum", "class", "order", "family", "genus", "supercategory")
     categories = [
         {"id": one, "name": f"Species {one}", **dict(zip(ranks, line, strict=True))}
-        for one, line in TAXONOMY.items()
+        for one, line in lineages.items()
     ]
     content = {"images": [], "categories": categories} if "train" in taxonomy else categories
     (root / taxonomy).write_text(json.dumps(content), encoding="utf-8")
