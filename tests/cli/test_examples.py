@@ -21,6 +21,8 @@ NEEDS = {
     "--cluster": "a Ray cluster",
     "data get": "the network",
     "benchmark config.yaml -o": "some minutes of training",
+    "benchmark config.yaml --set": "some minutes of training",
+    "--data CUB": "a data set",
     "report benchmarks/": "a finished benchmark",
 }
 """Examples that do not run here, by a part of their text, with what they need."""

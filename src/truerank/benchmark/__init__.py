@@ -15,6 +15,7 @@ from truerank._util.installed import install
 if TYPE_CHECKING:
     from truerank.benchmark.config import BenchmarkConfig
     from truerank.benchmark.config import read as read_config
+    from truerank.benchmark.papers import tables as paper_tables
     from truerank.benchmark.plan import join
     from truerank.benchmark.runner import Display, describe_plan, run
     from truerank.benchmark.tables import Table
@@ -25,6 +26,7 @@ __all__ = [
     "Table",
     "describe_plan",
     "join",
+    "paper_tables",
     "read_config",
     "run",
 ]
@@ -35,6 +37,7 @@ _HOME = {
     "Table": ("tables", "Table"),
     "describe_plan": ("runner", "describe_plan"),
     "join": ("plan", "join"),
+    "paper_tables": ("papers", "tables"),
     "read_config": ("config", "read"),
     "run": ("runner", "run"),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from truerank._util.errors import InputError
+from truerank.benchmark import papers
 from truerank.core import metric as definitions
 from truerank.core import registry
 from truerank.losses.registry import entry
@@ -29,6 +30,7 @@ from truerank.training.config import (
     ScheduleConfig,
     Section,
     TrainingConfig,
+    apply_settings,
     describe_error,
     read_yaml,
 )
@@ -39,6 +41,8 @@ RESERVED = ("untrained", "untrained+pca")
 """Rows that every benchmark has."""
 SPLITS = ("classes", "stratified", "images")
 """Ways to halve the data; any other name is that of a file of ids."""
+NOT_SEARCHED = ("model.dimensions", "training.seed", "training.metric")
+"""Fields that are the same for all trials: those of the table's headings and of the protocol."""
 
 
 class DataSection(Section):
@@ -49,14 +53,42 @@ class DataSection(Section):
     split: str = "classes"
 
 
+class SpaceConfig(Section):
+    """Where a parameter is searched: from low to high, or among values."""
+
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+    integer: bool = False
+    values: list[Any] | None = None
+    default: Any = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> SpaceConfig:
+        if self.values is not None:
+            if len(self.values) < 2 or self.low is not None or self.high is not None:
+                raise ValueError(
+                    "a search among values needs two of them, and neither low nor high"
+                )
+        elif self.low is None or self.high is None or not self.low < self.high:
+            raise ValueError("a search needs low and high, low < high, or values")
+        elif self.log and self.low <= 0:
+            raise ValueError("a search in the logarithm needs low > 0")
+        return self
+
+
 class ProtocolSection(Section):
-    """How much is searched and how often the best is trained again."""
+    """How much is searched and how often the best is trained again.
+
+    `search` has fields of the section shared, such as optimiser.lr, that every method searches.
+    """
 
     preset: Literal["smoke", "standard", "paper"] = "standard"
     folds: int = Field(default=4, ge=2)
     trials: int = Field(default=25, ge=1)
     startup: int = Field(default=5, ge=1)
     reruns: int = Field(default=5, ge=1)
+    search: dict[str, SpaceConfig] = Field(default_factory=dict)
     seed: int = Field(default=0, ge=0, lt=2**32)
     metric: str = "map@r"
     metrics: list[str] = Field(default_factory=list)
@@ -112,30 +144,6 @@ class SharedConfig(Section):
     training: SharedTraining = SharedTraining()
 
 
-class SpaceConfig(Section):
-    """Where a parameter is searched: from low to high, or among values."""
-
-    low: float | None = None
-    high: float | None = None
-    log: bool = False
-    integer: bool = False
-    values: list[Any] | None = None
-    default: Any = None
-
-    @model_validator(mode="after")
-    def _one_of_both(self) -> SpaceConfig:
-        if self.values is not None:
-            if len(self.values) < 2 or self.low is not None or self.high is not None:
-                raise ValueError(
-                    "a search among values needs two of them, and neither low nor high"
-                )
-        elif self.low is None or self.high is None or not self.low < self.high:
-            raise ValueError("a search needs low and high, low < high, or values")
-        elif self.log and self.low <= 0:
-            raise ValueError("a search in the logarithm needs low > 0")
-        return self
-
-
 class ObjectiveConfig(Section):
     """A search for the smallest `minimise` among trials that keep up with another method.
 
@@ -156,7 +164,10 @@ class ObjectiveConfig(Section):
 
 
 class MethodConfig(Section):
-    """A method: a registered loss, a loss of your own, or finished embeddings of the test half."""
+    """A method: a registered loss, a loss of your own, or finished embeddings of the test half.
+
+    `start` has the values at which its search begins, where these are not the loss's defaults.
+    """
 
     name: str
     loss: str | None = None
@@ -166,6 +177,7 @@ class MethodConfig(Section):
     miner_parameters: dict[str, Any] = Field(default_factory=dict)
     every_level: bool = False
     search: dict[str, SpaceConfig] = Field(default_factory=dict)
+    start: dict[str, Any] = Field(default_factory=dict)
     objective: ObjectiveConfig | None = None
     file: str | None = None
     object: str | None = None
@@ -203,7 +215,7 @@ class MethodConfig(Section):
 
 
 class BenchmarkConfig(Section):
-    """The configuration of one benchmark.
+    """The configuration of one benchmark; the table lists its differences from `paper`.
 
     Examples
     --------
@@ -213,10 +225,17 @@ class BenchmarkConfig(Section):
     (25, 32)
     """
 
+    paper: str = "reality-check"
     data: DataSection
     protocol: ProtocolSection = ProtocolSection()
     shared: SharedConfig = SharedConfig()
     methods: list[MethodConfig] = Field(min_length=1)
+
+    @field_validator("paper")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        papers.reference(name, "")
+        return name
 
     @model_validator(mode="before")
     @classmethod
@@ -225,6 +244,8 @@ class BenchmarkConfig(Section):
             return given
         filled = fill_in(dict(given))
         methods = filled.get("methods")
+        if isinstance(methods, Mapping):
+            methods = _by_name(methods)
         if isinstance(methods, list):
             filled["methods"] = [{"name": m} if isinstance(m, str) else m for m in methods]
             for method in filled["methods"]:
@@ -248,6 +269,28 @@ class BenchmarkConfig(Section):
                     f"the method {method.name} is searched beside {method.objective.of!r}, which "
                     "is no trained method without an objective"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _searched_fields(self) -> BenchmarkConfig:
+        """Refuse fields that do not exist, and ends of ranges that a field does not take."""
+        for name, space in self.protocol.search.items():
+            section, _, field = name.partition(".")
+            part = getattr(self.shared, section, None)
+            known = type(part).model_fields if isinstance(part, Section) else {}
+            if field not in known or name in NOT_SEARCHED:
+                raise ValueError(
+                    f"protocol.search names {name}; it must be a field of the section shared, such "
+                    f"as optimiser.weight_decay, and none of {', '.join(NOT_SEARCHED)}"
+                )
+            assert isinstance(part, Section)
+            given = part.model_dump(exclude={"seed", "metric"})
+            for value in space.values or (space.low, space.high):
+                try:
+                    type(part).model_validate({**given, field: value})
+                except ValidationError as error:
+                    sentence = describe_error(error, f"protocol.search.{name}", type(part))
+                    raise ValueError(sentence) from error
         return self
 
     @classmethod
@@ -285,15 +328,35 @@ class BenchmarkConfig(Section):
         return list(dict.fromkeys(str(metric) for metric in registry.parse_all(asked)))
 
 
-def read(path: str | os.PathLike[str]) -> BenchmarkConfig:
-    """Read a YAML configuration; paths in it are relative to its folder."""
-    given = read_yaml(path)
+def read(
+    path: str | os.PathLike[str],
+    settings: Iterable[str] = (),
+    *,
+    root: str | os.PathLike[str] | None = None,
+) -> BenchmarkConfig:
+    """Read a YAML file, or the configuration of a paper's table by its name.
+
+    Parameters
+    ----------
+    path : path or str
+        The files that a YAML file names are found beside it.
+    settings : iterable of str
+        Values on top, such as "shared.training.epochs=3" or "methods.triplet.start.margin=0.1".
+    root : path, optional
+        The folder of the data set, in place of data.root.
+    """
+    named = None if Path(path).is_file() else papers.find(os.fspath(path))
+    given = read_yaml(path) if named is None else named.config
     if isinstance(given, Mapping):
         beside = Path(path).absolute().parent
-        given = dict(given)
+        given = _with_settings(given, list(settings))
         data, methods = given.get("data"), given.get("methods")
+        if root is not None and isinstance(data, Mapping):
+            given["data"] = data = {**data, "root": os.fspath(root)}
         if isinstance(data, Mapping) and data.get("split") not in SPLITS:
             given["data"] = _found_beside(data, ("split",), beside)
+        if isinstance(methods, Mapping):
+            methods = _by_name(methods)
         if isinstance(methods, list):
             given["methods"] = [
                 _found_beside(one, ("file", "embeddings"), beside)
@@ -302,6 +365,26 @@ def read(path: str | os.PathLike[str]) -> BenchmarkConfig:
                 for one in methods
             ]
     return BenchmarkConfig.of(given, os.fspath(path))
+
+
+def _with_settings(given: Mapping[str, Any], settings: list[str]) -> dict[str, Any]:
+    """A configuration with settings on top, which name a method where a list has it."""
+    methods = given.get("methods")
+    if settings and isinstance(methods, list):
+        names = [str(one.get("name") if isinstance(one, Mapping) else one) for one in methods]
+        if len(set(names)) == len(names):  # the same name twice is refused later
+            fields = [dict(one) if isinstance(one, Mapping) else {} for one in methods]
+            given = {**given, "methods": dict(zip(names, fields, strict=True))}
+    changed: dict[str, Any] = apply_settings(dict(given), settings)
+    return changed
+
+
+def _by_name(methods: Mapping[Any, Any]) -> list[Any]:
+    """A list of methods from a mapping of their names to their fields, if they have any."""
+    return [
+        {"name": name, **fields} if isinstance(fields, Mapping) else name
+        for name, fields in methods.items()
+    ]
 
 
 def _found_beside(

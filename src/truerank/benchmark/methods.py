@@ -2,8 +2,8 @@
 
 In a method's training only the loss and the searched rates differ from the others. Parameters
 of what is added to a loss have names such as `tcm.positive_margin`, `tcm.weight`. Facts of the
-published methods (names, years, claimed gains) and the deviations of a benchmark from "A Metric
-Learning Reality Check" are here too.
+published methods (names, years, claimed gains) and the deviations of a benchmark from its paper
+are here too.
 """
 
 from __future__ import annotations
@@ -22,16 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from truerank._util.errors import InputError, OwnCodeError, shortened
+from truerank.benchmark import papers
 from truerank.benchmark.config import (
-    PRESETS,
     SPLITS,
     BenchmarkConfig,
     MethodConfig,
     ObjectiveConfig,
-    SharedConfig,
     SpaceConfig,
 )
-from truerank.datasets.catalogue import ENTRIES
 from truerank.losses.registry import SearchChoice, SearchRange
 from truerank.losses.registry import entry as registry_entry
 from truerank.training.config import PartConfig, batch_of_kind
@@ -79,8 +77,9 @@ class Method:
 
 
 def trunk_rate(config: BenchmarkConfig) -> SearchRange | None:
-    """Where the rate of trunk and head is searched; None where it is fixed."""
-    return None if config.protocol.preset == "paper" else TRUNK_RATE
+    """Where the presets search the rate of trunk and head; None where they do not."""
+    is_fixed = config.protocol.preset == "paper" or "optimiser.lr" in config.protocol.search
+    return None if is_fixed else TRUNK_RATE
 
 
 def methods_of(config: BenchmarkConfig) -> list[Method]:
@@ -114,8 +113,8 @@ def _method(config: BenchmarkConfig, given: MethodConfig) -> Method:
         "miner_parameters": dict(given.miner_parameters),
         "every_level": given.every_level,
     }
-    return _with_rates(
-        config, entry.own_lr if entry.has_parameters else None,
+    return _with_shared(
+        config, entry.own_lr if entry.has_parameters else None, given.start,
         Method(given.name, entry.kind, loss, dict(given.parameters), space, defaults,
                entry.title, entry.citation, objective=given.objective),
     )  # fmt: skip
@@ -133,7 +132,8 @@ def _own_method(config: BenchmarkConfig, given: MethodConfig) -> Method:
         given.name, given.kind, own, dict(given.parameters), space, _own_defaults(own, given),
         given.name, objective=given.objective,
     )  # fmt: skip
-    return _with_rates(config, OWN_RATE if given.kind == "classification" else None, method)
+    own_rate = OWN_RATE if given.kind == "classification" else None
+    return _with_shared(config, own_rate, given.start, method)
 
 
 def _own_defaults(own: OwnLoss, given: MethodConfig) -> dict[str, Any]:
@@ -161,20 +161,38 @@ def _own_defaults(own: OwnLoss, given: MethodConfig) -> dict[str, Any]:
     return defaults
 
 
-def _with_rates(config: BenchmarkConfig, own: SearchRange | None, method: Method) -> Method:
-    """Add the rate of the loss's own parameters, and that of trunk and head, to the search."""
+def _with_shared(
+    config: BenchmarkConfig, own: SearchRange | None, start: Mapping[str, Any], method: Method
+) -> Method:
+    """Add what all methods search: rates and the protocol's fields; and put in the start."""
     space, defaults = dict(method.space), dict(method.defaults)
-    for name, found, start in (
-        (LOSS_RATE, own, config.shared.loss_optimiser.lr),
+    searched = config.protocol.search
+    if own is None:
+        searched = {k: v for k, v in searched.items() if not k.startswith("loss_optimiser.")}
+    for name, found, value in (
+        (LOSS_RATE, None if "loss_optimiser.lr" in searched else own,
+         config.shared.loss_optimiser.lr),
         (RATE, trunk_rate(config), config.shared.optimiser.lr),
-    ):
+    ):  # fmt: skip
         if name in space or name in method.fixed:
             raise InputError(
                 f"the method {method.name!r} has a parameter {name!r}, a name that the protocol "
                 "uses for a learning rate; give it another one."
             )
         if found is not None:
-            space[name], defaults[name] = found, start
+            space[name], defaults[name] = found, value
+    shared = config.to_dict()["shared"]
+    for name, given in searched.items():
+        section, _, field_name = name.partition(".")
+        space[name], here = _space(given), shared[section][field_name]
+        defaults[name] = here if given.default is None else given.default
+    for name, value in start.items():
+        if name not in space:
+            raise InputError(
+                f"the method {method.name!r} starts at {name} = {value!r}, which is not searched; "
+                f"it searches {', '.join(space) or 'nothing'}."
+            )
+        defaults[name] = value
     inside = {
         name: _inside(space[name], value, method.name, name) for name, value in defaults.items()
     }
@@ -231,9 +249,7 @@ def training_config(
     """The configuration of one training: the shared sections, the loss, and the searched rates."""
     shared = config.to_dict()["shared"]
     classes, samples = batch_of_kind(method.kind, shared["batch"])
-    sampler = shared["sampler"] or {"classes": classes, "samples": samples}
-    model = {key: value for key, value in shared["model"].items() if key not in ("base", "copies")}
-    own = {k: v for k, v in parameters.items() if k not in (RATE, LOSS_RATE)}
+    own = own_parameters(config, parameters)
     loss: dict[str, Any] = {"name": "contrastive"}  # a loss of the user's takes its place
     if not isinstance(method.loss, OwnLoss):
         plain, searched = divided(own)
@@ -243,7 +259,13 @@ def training_config(
     for name, section in rates.items():
         if name in parameters:
             shared[section] = shared[section] | {"lr": parameters[name]}
+    for name in config.protocol.search:
+        if name in parameters:
+            section, _, field_name = name.partition(".")
+            shared[section] = shared[section] | {field_name: parameters[name]}
     training = shared["training"] | {"seed": seed, "metric": config.protocol.metric}
+    sampler = shared["sampler"] or {"classes": classes, "samples": samples}
+    model = {key: value for key, value in shared["model"].items() if key not in ("base", "copies")}
     return {
         "data": {"name": config.data.name, "fold": None},
         "model": model,
@@ -255,6 +277,12 @@ def training_config(
         "schedule": shared["schedule"],
         "training": training,
     }
+
+
+def own_parameters(config: BenchmarkConfig, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the loss itself, less the rates and fields that all methods search."""
+    shared = {RATE, LOSS_RATE, *config.protocol.search}
+    return {name: value for name, value in parameters.items() if name not in shared}
 
 
 def load_object(own: OwnLoss, parameters: Mapping[str, Any], known: Mapping[str, Any]) -> Any:
@@ -367,173 +395,125 @@ def filled(plus: Sequence[Mapping[str, Any]], searched: Mapping[str, Values]) ->
     return found
 
 
-# In what a benchmark deviates from the paper, the searched rate of the trunk above all.
+# What a benchmark does other than its paper: its configuration is compared with the paper's, field
+# by field and method by method.
 
 
-PAPER = SharedConfig()
-"""What all methods share in the paper, but for its trunk."""
-HEAD_ITERATIONS = 2000
-"""So many, or early stopping, and a head on fixed features has learnt what it can."""
+WITHOUT_EFFECT = {
+    *("protocol.preset", "protocol.search", "protocol.seed", "protocol.metrics", "protocol.units"),
+    *("model.base", "model.copies", "training.device", "training.deterministic"),
+    *("training.channels_last", "training.pipeline", "training.workers"),
+}
+"""Fields that are not compared: no score depends on them, or another line has them."""
 
 
 def deviations(config: BenchmarkConfig) -> list[str]:
-    """Sentences about what is not as in the paper, in the order of the configuration.
+    """Differences between a configuration and its paper's, as "field: value (paper: value)".
 
-    Where the paper's text and its released code differ, in crops and batch norm, the code counts.
+    Where the paper's text and its released code differ, the paper's configuration has both.
     """
-    parts = (_of_data, _of_protocol, _of_model, _of_training, _of_loss_weights, _of_search)
-    return [sentence for part in parts for sentence in part(config)]
-
-
-def _of_data(config: BenchmarkConfig) -> list[str]:
-    found = []
-    if config.data.split == "images":
-        found.append("the test images are of the classes that were trained on")
-    if config.data.split == "stratified":
-        found.append("classes are dealt into halves below each coarsest label (paper: in order)")
-    if config.data.split not in SPLITS:
-        found.append(
-            "a file says which images are searched on and tested (paper: half the classes)"
-        )
-    sampler = config.shared.sampler
-    if sampler is not None:
-        found.append(
-            f"one sampler for all: {sampler.classes} classes x {sampler.samples} "
-            "(paper: 32 x 1 for classification losses, 8 x 4 for others)"
-        )
-    return found
-
-
-def _of_protocol(config: BenchmarkConfig) -> list[str]:
-    protocol = config.protocol
+    paper = papers.reference(config.paper, config.data.name)
+    named = {**paper.config, "data": {**paper.config.get("data", {}), "name": config.data.name}}
+    theirs = BenchmarkConfig.of(named)
+    fields = _compared_fields(theirs) | paper.published
+    mine, its = _as_trained(config), _as_trained(theirs)
+    own_weights = any({LOSS_RATE, "loss_optimiser.lr"} & {*one.space, *one.fixed} for one in mine)
     found = [
-        f"{name}: {getattr(protocol, name)} (paper: {value})"
-        for name, value in PRESETS["paper"].items()
-        if getattr(protocol, name) != value
+        f"{name}: {_shown(value)} (paper: {_shown(fields[name])})"
+        for name, value in _compared_fields(config).items()
+        if value != fields[name] and (own_weights or not name.startswith("loss_optimiser."))
     ]
-    if protocol.metric != "map@r":
-        found.append(f"searched by {protocol.metric} (paper: map@r)")
-    if trunk_rate(config) is not None:
-        found.append(
-            "the rate of trunk and head is searched for every method, log [1e-5, 1e-2] "
-            "(paper: 1e-6 for all)"
-        )
-    elif config.shared.optimiser.lr != PAPER.optimiser.lr:
-        found.append(f"the rate of trunk and head is {config.shared.optimiser.lr:g} (paper: 1e-6)")
-    return found
+    return found + _compared_methods(mine, its, paper.published)
 
 
-def _of_model(config: BenchmarkConfig) -> list[str]:
-    model, found = config.shared.model, []
-    if model.trunk == "frozen":
-        found.append(f"only a head is trained, on fixed features of {model.base}")
-        iterations = config.shared.training.epochs * config.shared.training.iterations
-        if iterations < HEAD_ITERATIONS:
-            found.append(
-                f"up to {iterations:,} iterations a head ({HEAD_ITERATIONS:,} are advised)"
-            )
-    else:
-        weights = "pretrained" if model.pretrained else "from random weights"
-        found.append(f"trunk: {model.trunk}, {weights} (paper: BN-Inception, ImageNet)")
-    if model.dimensions != PAPER.model.dimensions:
-        found.append(f"{model.dimensions} dimensions (paper: 128)")
-    if model.head != PAPER.model.head:
-        found.append(f"head: {model.head} (paper: linear)")
-    if model.pretrained and model.freeze_batchnorm is False:
-        found.append("the statistics of batch norm are trained (paper: fixed)")
-    return found
+def _as_trained(config: BenchmarkConfig) -> list[Method]:
+    """The methods; with a single trial nothing is searched, and all parameters are fixed."""
+    found = methods_of(config)
+    if config.protocol.trials > 1:
+        return found
+    return [replace(one, space={}, fixed={**one.defaults, **one.fixed}) for one in found]
 
 
-def _of_training(config: BenchmarkConfig) -> list[str]:
-    shared, found = config.shared, []
-    if shared.batch != PAPER.batch:
-        found.append(f"batches of {shared.batch} (paper: 32)")
-    cut, paper = shared.augmentation, PAPER.augmentation
-    if (cut.resize, cut.crop, cut.scale[0]) != (paper.resize, paper.crop, paper.scale[0]):
-        found.append(
-            f"crops of {cut.crop} out of {cut.resize} pixels, at least {cut.scale[0]:g} of the "
-            "area (paper: 227 out of 256, 0.16)"
-        )
-    if (cut.scale[1], cut.ratio) != (paper.scale[1], paper.ratio):
-        found.append(
-            f"crops of at most {cut.scale[1]:g} of the area, {cut.ratio[0]:.3g} to "
-            f"{cut.ratio[1]:.3g} times as wide as high (paper: 1, 0.75 to 1.33)"
-        )
-    if cut.flip != paper.flip:
-        found.append(f"{100 * cut.flip:g} % are flipped (paper: 50 %)")
-    optimiser, schedule = shared.optimiser, shared.schedule
-    if optimiser.name != PAPER.optimiser.name:
-        found.append(f"optimiser: {optimiser.name} (paper: rmsprop)")
-    if (optimiser.momentum, optimiser.weight_decay) != (0.9, 1e-4):
-        found.append(
-            f"momentum {optimiser.momentum:g}, weight decay {optimiser.weight_decay:g} "
-            "(paper: 0.9, 0.0001)"
-        )
-    if optimiser.head_lr is not None:
-        found.append(f"the head has a rate of its own, {optimiser.head_lr:g} (paper: the trunk's)")
-    if schedule.name != "constant" or schedule.warmup:
-        found.append(f"schedule: {schedule.name} (paper: constant)")
-    if schedule.frozen_trunk:
-        found.append(f"the trunk rests for {schedule.frozen_trunk} iterations (paper: never)")
-    training = shared.training
-    found.append(
-        f"at most {training.epochs:,} epochs of {training.iterations:,} iterations, ended by "
-        f"{training.patience} without a rise (paper: ended by a plateau; no number is given)"
+def _compared_fields(config: BenchmarkConfig) -> dict[str, Any]:
+    """Every field that is compared, by its name; those of the section shared without `shared`."""
+    given = config.to_dict()
+    split = config.data.split
+    found: dict[str, Any] = {"data.split": split if split in SPLITS else "a file of ids"}
+    for section, fields in {"protocol": given["protocol"], **given["shared"]}.items():
+        if isinstance(fields, dict) and section != "sampler":
+            found |= {f"{section}.{name}": value for name, value in fields.items()}
+        else:
+            found[section] = fields
+    model = config.shared.model
+    found["model.freeze_batchnorm"] = (
+        model.pretrained if model.freeze_batchnorm is None else model.freeze_batchnorm
     )
-    if training.precision != PAPER.training.precision:
-        found.append(f"layers compute in {training.precision} (paper: float32)")
-    return found
+    if model.trunk == "frozen":
+        found["model.trunk"] = f"a head on fixed features of {model.base}"
+    return {name: value for name, value in found.items() if name not in WITHOUT_EFFECT}
 
 
-def _of_loss_weights(config: BenchmarkConfig) -> list[str]:
-    """How the weights of losses, such as class centres, are optimised."""
-    optimiser = config.shared.loss_optimiser
-    entries = [registry_entry(m.loss or m.name) for m in config.methods if _is_registered(m)]
-    if not any(entry.has_parameters for entry in entries):
-        return []
-    found = []
-    if optimiser.name != PAPER.loss_optimiser.name:
-        found.append(f"optimiser of the losses' weights: {optimiser.name} (paper: rmsprop)")
-    if (optimiser.momentum, optimiser.weight_decay) != (0.9, 1e-4):
-        found.append(
-            f"the losses' weights have momentum {optimiser.momentum:g}, weight decay "
-            f"{optimiser.weight_decay:g} (paper: 0.9, 0.0001)"
-        )
-    return found
+def _compared_methods(
+    methods: Sequence[Method], theirs: Sequence[Method], published: Mapping[str, Any]
+) -> list[str]:
+    """Parameters that are searched elsewhere, or fixed, in methods that the paper has as well."""
+    known = {_identity(method): method for method in theirs}
+    pairs = [(one, known[_identity(one)]) for one in methods if _identity(one) in known]
+    found: dict[str, list[str]] = {}
+    for method, paper in pairs:
+        prefix = f"methods.{paper.name}."
+        more = [name.removeprefix(prefix) for name in published if name.startswith(prefix)]
+        for one in (method, paper):
+            more += [*one.space, *one.fixed, *_of_parts(one)]
+        for name in dict.fromkeys(more):
+            its = published.get(f"methods.*.{name}", _setting(paper, name))
+            mine, its = _setting(method, name), published.get(prefix + name, its)
+            if mine != its:
+                found.setdefault(f"{name} {mine} (paper: {its})", []).append(method.name)
+    return [
+        f"{'all methods' if len(who) == len(pairs) > 1 else ', '.join(who)}: {sentence}"
+        for sentence, who in found.items()
+    ]
 
 
-def _of_search(config: BenchmarkConfig) -> list[str]:
-    """Parameters of the paper's losses that are searched elsewhere, or not at all."""
-    found = []
-    sop = ENTRIES["stanford-online-products"]
-    if config.data.name.lower() in (sop.name, *sop.aliases):
-        found.append("losses are searched in the ranges of CUB and Cars (paper: wider ones)")
-    for method in config.methods:
-        if not _is_registered(method) or (method.loss or method.name) not in TABLE_6:
-            continue
-        known = registry_entry(method.loss or method.name).search
-        for name, value in method.parameters.items():
-            if name in known:
-                found.append(f"{method.name}: {name} is {value} (paper: {_shown(known[name])})")
-        for name, space in method.search.items():
-            given, paper = _shown(space), _shown(known[name]) if name in known else "not searched"
-            if given != paper:
-                found.append(f"{method.name}: {name} is searched {given} (paper: {paper})")
-    return found
+def _identity(method: Method) -> str:
+    """What makes a method the paper's: its loss, and what is added to it; not its name."""
+    if not isinstance(method.loss, dict) or not method.loss:
+        return f"own {method.name}"
+    plus = [part["name"] for part in method.loss["plus"]]
+    return str([method.loss["name"], plus, method.loss["miner"], method.loss["every_level"]])
 
 
-def _is_registered(method: MethodConfig) -> bool:
-    return method.file is None and method.embeddings is None
+def _setting(method: Method, name: str) -> str:
+    """Where a parameter is searched, or its value."""
+    space = method.space.get(name)
+    if isinstance(space, SearchChoice):
+        return f"searched among {', '.join(map(str, space.values))}"
+    if space is not None:
+        return f"searched from {space.low:g} to {space.high:g}{' (log)' if space.log else ''}"
+    if name in (RATE, LOSS_RATE) or not isinstance(method.loss, dict):
+        return "fixed"
+    known = {**registry_entry(method.loss["name"]).defaults, **_of_parts(method), **method.fixed}
+    return _shown(known.get(name, "fixed" if "." in name else "as it is"))
 
 
-def _shown(space: SpaceConfig | SearchRange | SearchChoice) -> str:
-    """A range or a choice, the same for a configuration and for the registry."""
-    values = space.values if isinstance(space, SpaceConfig) else getattr(space, "values", None)
-    if values is not None:
-        return f"among {', '.join(map(str, values))}"
-    assert not isinstance(space, SearchChoice)
-    log = " (log)" if space.log else ""
-    return f"from {space.low:g} to {space.high:g}{log}"
+def _of_parts(method: Method) -> Values:
+    """Parameters of what is added to a method's loss, and of its miner."""
+    assert isinstance(method.loss, dict)
+    of_miner = {f"miner.{name}": value for name, value in method.loss["miner_parameters"].items()}
+    return of_miner | defaults_of([PartConfig(**part) for part in method.loss["plus"]])
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):  # the sampler
+        return f"{value['classes']} classes x {value['samples']}, {value['kind']}"
+    if isinstance(value, list):
+        return " to ".join(map(_shown, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "none" if value is None else str(value)
 
 
 # What the Reality Check says about its methods: their names, years, and the gains they claimed.

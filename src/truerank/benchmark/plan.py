@@ -20,11 +20,10 @@ from truerank._util.files import atomic_path, to_json
 from truerank.benchmark.config import BenchmarkConfig, read
 from truerank.benchmark.layout import DEFAULT, Layout, write_csv
 from truerank.benchmark.methods import (
-    LOSS_RATE,
-    RATE,
     Method,
     OwnLoss,
     methods_of,
+    own_parameters,
     seed_of,
     training_config,
 )
@@ -195,9 +194,8 @@ def task_of(
 ) -> TrainFold:
     """One training of a method with these parameters."""
     own = method.loss if isinstance(method.loss, OwnLoss) else None
-    given = {**method.fixed, **{k: v for k, v in parameters.items() if k in method.space}}
-    for rate in (RATE, LOSS_RATE):
-        given.pop(rate, None)
+    searched = {k: v for k, v in parameters.items() if k in method.space}
+    given = own_parameters(config, {**method.fixed, **searched})
     training = training_config(config, method, parameters, seed)
     return TrainFold(method.name, training, own, given, fold, scratch, folder)
 

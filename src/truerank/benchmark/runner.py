@@ -41,6 +41,7 @@ from truerank.benchmark.splits import (
 from truerank.benchmark.tables import Table, draw_figures, make_table
 from truerank.benchmark.tasks import (
     ComputeFeatures,
+    TimeTraining,
     TryLoss,
     base_of,
     check_metrics,
@@ -76,7 +77,7 @@ def run(
 
     Parameters
     ----------
-    config : BenchmarkConfig, mapping or path of a YAML file
+    config : BenchmarkConfig, mapping, path of a YAML file, or name of a paper's table
     folder : path
         Where everything is kept.
     data : Dataset, optional
@@ -188,7 +189,7 @@ def _config(given: Any) -> BenchmarkConfig:
     """The configuration, whose trunk there is: nothing is written for one that there is not."""
     from truerank.training import trunks
 
-    is_path = isinstance(given, (str, os.PathLike))
+    is_path = isinstance(given, (str, os.PathLike))  # or the name of a paper's table
     config = read(given) if is_path else BenchmarkConfig.of(given)
     model = config.shared.model
     trunks.check(model.base if model.trunk == "frozen" else model.trunk)
@@ -316,6 +317,7 @@ def describe_plan(
     and is given one batch of noise with the labels of a real one.
     """
     from truerank.benchmark.methods import deviations
+    from truerank.training.devices import resolve
 
     chosen = _config(config)
     methods = methods_of(chosen)
@@ -339,6 +341,8 @@ def describe_plan(
     for method in methods:
         spaces = ", ".join(
             f"{name} {_range(space)} from {json.dumps(method.defaults[name])}"
+            if protocol.trials > 1
+            else f"{name} {json.dumps(method.defaults[name])}"
             for name, space in method.space.items()
         )
         lines.append(f"  {method.name} ({method.kind}): {spaces or 'nothing to search'}")
@@ -351,8 +355,23 @@ def describe_plan(
             ((_, value),) = workers.next()
             if not math.isfinite(value):
                 lines[-1] += f" {method.name} gave {value} on it."
+        if trained and chosen.shared.model.trunk != "frozen":
+            workers.submit("time", TimeTraining(task.config))
+            ((_, seconds),) = workers.next()
+            device = resolve(training.device).type
+            seconds *= chosen.shared.batch
+            hours = seconds * training.epochs * training.iterations * (searched + again) / 3600
+            lines.append(
+                f"At most {_rounded(hours)} hours of training on this machine ({device}), one "
+                f"training at a time: {_rounded(seconds)} s per iteration, without validation."
+            )
     lines += [f"Deviates from the paper: {one}." for one in deviations(chosen)]
     return "\n".join(lines)
+
+
+def _rounded(value: float) -> str:
+    """A number with two digits, or with all digits before the point."""
+    return f"{value:.2g}" if value < 100 else f"{value:,.0f}"
 
 
 def _range(space: Any) -> str:

@@ -232,6 +232,38 @@ class TryLoss:
         return float(value)
 
 
+@dataclass(frozen=True)
+class TimeTraining:
+    """Measure how long a model takes for an image, forth and back, from random weights."""
+
+    config: Mapping[str, Any]
+
+    def run(self, half: Half) -> float:
+        """See Task; seconds per image, without reading, loss and validation."""
+        import torch
+
+        from truerank.training import devices, trunks
+        from truerank.training.config import Config
+
+        config = Config.of(self.config)
+        device = devices.resolve(config.training.device)
+        precision = devices.precision(config.training.precision, device)
+        size = config.augmentation.crop
+        with devices.borrowed(config.training.seed, device):
+            trunk = trunks.get(config.model.trunk, pretrained=False, size=size)
+            model = trunks.Embedder(trunk, config.model.dimensions).to(device)
+            images = torch.zeros(32 if device.type == "cuda" else 4, 3, size, size, device=device)
+            for _ in range(2):  # the first round is slower: kernels are chosen and memory is found
+                started = time.monotonic()
+                mixed = precision is not torch.float32
+                with torch.autocast(device.type, precision, enabled=mixed):
+                    embeddings = model(images)
+                total: torch.Tensor = embeddings.sum()
+                total.backward()
+                total.item()
+        return (time.monotonic() - started) / len(images)
+
+
 def checkpoint_hash(weights: Mapping[str, Any]) -> str:
     """SHA-256 of a model's weights: names, types, shapes and bytes, in the order of the names."""
     total = sha256()

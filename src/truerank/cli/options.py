@@ -32,14 +32,14 @@ HEADINGS = {
     "gallery_groups pairs layout train apply_embeddings apply_labels apply_gallery "
     "apply_gallery_labels apply_ids apply_groups apply_gallery_ids apply_gallery_groups "
     "apply_pairs further scores ignore_scores named_by gallery_size embeddings stored "
-    "stored_queries exact_neighbors runs",
+    "stored_queries exact_neighbors runs data settings only join",
     "Task": "theirs task_file distance stored_distance junk_label unlabelled unmated queries "
     "every k far frr dims dtypes margin public_share final choose",
     "Metrics": "metrics metric average by worst by_class adjusted settle gallery_sizes extrapolate "
     "confidence no_intervals units seed",
     "Output": "form verbose output per_query report title sections images card full log names "
-    "cells",
-    "Compute": "device threads cluster checkpoint resume",
+    "cells list_tables dry_run",
+    "Compute": "device threads jobs cluster gpu_share checkpoint resume time_limit",
 }
 """The options under each heading, by the names of their parameters."""
 MANY = 10

@@ -5,26 +5,60 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from truerank._util.errors import InputError
 from truerank._util.progress import progress_bar
-from truerank.cli.options import PATH, Command, examples, levels_option, long_run_options
+from truerank.cli.options import PATH, Command, Decorator, examples, levels_option, long_run_options
 
 # `truerank benchmark`: losses compared by the fair protocol.
 
 
 BENCHMARK_EXAMPLES = examples(
-    "benchmark config.yaml --dry-run",
+    "benchmark --list",
+    "benchmark reality-check/table-3 --data CUB_200_2011 --dry-run",
+    "benchmark config.yaml --set protocol.trials=10 -o runs/short",
     "benchmark config.yaml -o runs/losses --jobs 8",
     "benchmark config.yaml -o runs/losses --resume --time-limit 3600",
     "benchmark config.yaml -o /shared/losses --cluster auto --gpu-share 0.25",
 )
 
 
+def settings_option(example: str) -> Decorator:
+    """--set, for fields of the configuration."""
+    return click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="FIELD=VALUE",
+        help=f"Set a field of the configuration, such as {example}; may be repeated.",
+    )
+
+
+def _paper_tables(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete the names of the papers' tables, or the path of a file."""
+    from truerank import benchmark as protocol
+
+    names = [one.name for one in protocol.paper_tables() if one.name.startswith(incomplete)]
+    return [CompletionItem(name) for name in names] + [CompletionItem(incomplete, type="file")]
+
+
 @click.command(
     cls=Command, epilog=BENCHMARK_EXAMPLES, short_help="Compare losses, each with its own search."
 )
-@click.argument("config", type=PATH)
+@click.argument("config", type=PATH, required=False, shell_complete=_paper_tables)
+@click.option(
+    "--list",
+    "list_tables",
+    is_flag=True,
+    help="List the configurations of the papers' tables, and do nothing else.",
+)
+@click.option(
+    "--data", type=PATH, metavar="FOLDER", help="Folder of the data set, in place of data.root."
+)
+@settings_option("protocol.trials=10")
 @click.option(
     "-o",
     "--output",
@@ -66,7 +100,10 @@ BENCHMARK_EXAMPLES = examples(
     help="Print the plan and try every loss on a batch of noise, without writing anything.",
 )
 def benchmark(
-    config: Path,
+    config: Path | None,
+    list_tables: bool,
+    data: Path | None,
+    settings: tuple[str, ...],
     output: Path | None,
     resume: bool,
     jobs: int,
@@ -77,7 +114,9 @@ def benchmark(
     join: tuple[Path, ...],
     dry_run: bool,
 ) -> None:
-    """Compare the losses of CONFIG (YAML) under the same conditions, each with its own search.
+    """Compare the losses of CONFIG under the same conditions, each with its own search.
+
+    CONFIG is a YAML file, or the name of a paper's table that --list has.
 
     Each method is searched on class-disjoint folds of the development split. Its best configuration
     is trained again. The test split is evaluated once, at the end. The folder keeps searches,
@@ -86,16 +125,31 @@ def benchmark(
     from truerank import benchmark as protocol
     from truerank.cli.outputs import announce
 
-    if dry_run:
-        click.echo(protocol.describe_plan(config))
+    if list_tables:
+        from truerank._util.text import TextTable
+        from truerank.result import tables
+
+        rows = [[one.name, one.data, one.reproduces, one.needs] for one in protocol.paper_tables()]
+        columns = ["name", "data", "reproduces", "needs"]
+        click.echo(tables.laid_out(TextTable(columns, rows, tuple(range(len(columns)))), []))
         return
-    folder = output if output is not None else Path("benchmarks") / config.stem
+    if config is None:
+        raise InputError(
+            "the configuration is missing: pass a YAML file, or a name that `truerank benchmark "
+            "--list` has."
+        )
+    chosen = protocol.read_config(config, settings, root=data)
+    if dry_run:
+        click.echo(protocol.describe_plan(chosen))
+        return
+    name = config.stem if config.is_file() else str(config).replace("/", "-")
+    folder = output if output is not None else Path("benchmarks") / name
     if join:
-        for name, (done, place) in protocol.join(folder, join, config=config).items():
+        for name, (done, place) in protocol.join(folder, join, config=chosen).items():
             click.echo(f"truerank: {name}: {done:,} trainings, from {place}.", err=True)
     try:
         table = protocol.run(
-            config,
+            chosen,
             folder,
             resume=resume or bool(join),
             jobs=jobs,
@@ -143,13 +197,7 @@ def benchmark(
     help="Folder of the run. runs/ and the name of the configuration by default.",
 )
 @click.option("--resume", is_flag=True, help="Resume the run in the folder, if there is one.")
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="FIELD=VALUE",
-    help="Set a field of the configuration, such as training.seed=1; may be repeated.",
-)
+@settings_option("training.seed=1")
 @click.option("--tensorboard", is_flag=True, help="Also write TensorBoard events to the folder.")
 def train(
     config: Path, output: Path | None, resume: bool, settings: tuple[str, ...], tensorboard: bool
