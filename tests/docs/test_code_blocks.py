@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
+from matplotlib import pyplot as plt
 
 from truerank.training import Config
 
@@ -57,6 +58,7 @@ def run(page: str) -> None:
         with contextlib.redirect_stdout(printed), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             exec(compile(block, "page", "exec"), space)
+        plt.close("all")
         expected = re.findall(r"^#> ?(.*)$", block, flags=re.M)
         assert [line.rstrip() for line in printed.getvalue().splitlines()] == expected, block
 

@@ -97,9 +97,9 @@ def plot(
     files = (path for one in models for path in (one if isinstance(one, list) else [one]))
     check_targets({"-o": output}, tuple(files))
     given = None if names is None else [name.strip() for name in names.split(",")]
-    import matplotlib as mpl
+    from matplotlib import pyplot as plt
 
-    mpl.use("agg")  # a file needs no window
+    plt.switch_backend("agg")  # a file needs no window
     asked = None if metrics is None else split_metrics(metrics)
     with progress_bar("plotting"):
         if curve is None or takes_runs:
@@ -120,6 +120,7 @@ def plot(
                 metric=asked,
             )
         save_figure(display.figure_, output)
+        plt.close(display.figure_)
     announce(output)
 
 
