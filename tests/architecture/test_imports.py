@@ -58,6 +58,9 @@ results = [truerank.Result.from_json(path) for path in {paths}]
 print(truerank.compare(*results), results[0], results[0].to_dict())
 """
     assert not loaded_modules(code) & {"numba", "truerank.engine"}
+    command = "import contextlib\nfrom truerank.cli import main\nwith contextlib.suppress("
+    command += f"SystemExit):\n    main(['compare', *{paths}])"
+    assert not loaded_modules(command) & {"numba", "truerank.engine"}
     code += "import truerank.cli.commands, truerank.evaluation.evaluate, truerank.report\n"
     assert "numba" not in loaded_modules(code)
 

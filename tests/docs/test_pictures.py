@@ -1,9 +1,8 @@
-"""Pictures show what the code gives today: the demo's lines, scores of one task, curves."""
+"""Pictures show what the code gives today: a report's scores, and the numbers of plots."""
 
 from __future__ import annotations
 
 import hashlib
-import html
 import importlib.util
 import json
 import re
@@ -16,25 +15,8 @@ from PIL import Image
 
 import truerank
 from truerank.cli import demonstration
-from truerank.cli.demonstration import MEANINGS
-from truerank.core.registry import field_names
 
 ROOT = Path(__file__).parents[2]
-LETTER = 12.2
-"""Width of a letter in the picture."""
-
-
-def pictured() -> list[str]:
-    """The lines of docs/img/demo.svg, without its prompt."""
-    svg = (ROOT / "docs/img/demo.svg").read_text(encoding="utf-8")
-    rows: dict[float, str] = {}
-    found = re.findall(
-        r'<text class="demo-r\d+" x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>', svg, flags=re.S
-    )
-    for x, y, words in found:
-        before = rows.get(float(y), "").ljust(round(float(x) / LETTER))
-        rows[float(y)] = before + html.unescape(words).replace("\xa0", " ")
-    return [rows[y].rstrip() for y in sorted(rows)][1:]
 
 
 def script(name: str) -> Any:
@@ -44,23 +26,6 @@ def script(name: str) -> Any:
     assert spec.loader is not None
     spec.loader.exec_module(module)
     return module
-
-
-def test_the_demos_picture_has_its_metrics_and_scores() -> None:
-    lines = pictured()
-    begin = next(place for place, line in enumerate(lines) if line.startswith("─")) + 1
-    end = next(place for place, line in enumerate(lines) if line.startswith("In percent"))
-    table = {line.split()[0]: line.split()[1:3] for line in lines[begin:end] if line}
-    data = truerank.datasets.emoji()
-    found = {
-        model: truerank.evaluate(**data.task(model, hierarchy=True), confidence=None)
-        for model in ("efficientnet", "pixels")
-    }
-    names = field_names(MEANINGS)
-    assert list(table) == list(names.values())
-    for metric, name in names.items():
-        assert table[name] == [f"{100 * found[model][metric].value:.2f}" for model in found]
-    assert any(line.startswith("Sanity check: embeddings that are all zero") for line in lines)
 
 
 def test_the_picture_of_a_report_has_the_demos_scores() -> None:
@@ -77,13 +42,6 @@ def test_the_picture_of_a_report_has_the_demos_scores() -> None:
         assert [shown[place] for shown in scores.values()] == [
             f"{100 * score.value:.2f}" for score in found.values()
         ]
-
-
-@pytest.mark.slow
-def test_the_demos_picture_is_what_a_terminal_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(script("record_demo").COLUMNS))
-    lines = demonstration.run().to_text(rule=True).splitlines()
-    assert [line for line in pictured() if line] == [line.rstrip() for line in lines if line]
 
 
 def test_the_pictures_of_plots_are_those_that_the_script_drew() -> None:

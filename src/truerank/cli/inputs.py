@@ -8,26 +8,14 @@ from __future__ import annotations
 import glob
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy.typing as npt
 
 from truerank._util.errors import InputError
 from truerank._util.text import count
-from truerank.competition.task import Task
 from truerank.core import registry
 from truerank.distance import catalogue
-from truerank.evaluation.evaluate import evaluate_task
-from truerank.evaluation.index_loss import (
-    NO_METRICS,
-    IndexLoss,
-    loss_of,
-    nothing_listed,
-    nothing_relevant,
-)
-from truerank.evaluation.list_input import Prepared, prepare
-from truerank.evaluation.lists import evaluate_prepared
-from truerank.evaluation.task_input import prepare as task_input_prepare
 from truerank.io.judgements import Taxonomy, read_qrels
 from truerank.io.reading import (
     Bundle,
@@ -42,6 +30,10 @@ from truerank.result.gallery_sizes import sizes_for
 from truerank.result.ranked_rows import HeldRows
 from truerank.result.result import Result
 from truerank.task.task import TaskRules
+
+if TYPE_CHECKING:  # comparing files needs no engine: what evaluates is imported where it is called
+    from truerank.evaluation.index_loss import IndexLoss
+    from truerank.evaluation.list_input import Prepared
 
 # What commands read: embeddings with labels, scores of trials, and options that are lists.
 
@@ -205,6 +197,8 @@ def evaluate_files(
 
     `fitted` adds the gallery sizes that an extrapolation needs.
     """
+    from truerank.evaluation.evaluate import evaluate_task
+
     chosen = chosen_metrics(metrics)
     if task_file is None:
         given = {name: options.pop(name) for name in OF_A_TASK}
@@ -237,6 +231,8 @@ def evaluate_alone(
     **options: Any,
 ) -> Result:
     """The result of rows searched among each other, by labels in their file or in another."""
+    from truerank.evaluation.evaluate import evaluate_task
+
     given: dict[str, Any] = {**dict.fromkeys(OF_A_TASK), "junk_label": ()}
     given |= {"embeddings": embeddings, "labels": labels, "levels": levels}
     read = read_task(**given, distance=distance, lazily=True)
@@ -268,6 +264,8 @@ def read_task(
 
     `start` is how the names of the options of these files begin, `needed` where labels belong.
     """
+    from truerank.evaluation.task_input import prepare
+
     names = level_names(levels)
     judged = relevance is not None
     if judged and (labels is not None or gallery_labels is not None):
@@ -289,7 +287,7 @@ def read_task(
         queries.labels = items.labels = None
     expand(taxonomy, queries, items)
     separate = gallery is not None or items.labels is not None or items.ids is not None
-    task, rows, found = task_input_prepare(
+    task, rows, found = prepare(
         queries.embeddings,
         queries.labels,
         gallery=items.embeddings,
@@ -322,6 +320,8 @@ def _judgements(path: Path, queries: Bundle, items: Bundle, separate: bool) -> A
 def _evaluate_task(
     task_file: Path, *, embeddings: Path, gallery: Path | None, **options: Any
 ) -> tuple[Result, list[Any] | None]:
+    from truerank.competition.task import Task
+
     task = Task.load(task_file)
     submission = read(embeddings)
     if task.id_names is not None and submission.ids is None:
@@ -358,6 +358,9 @@ def _are_integers(labels: Any) -> bool:
 
 def read_files(options: dict[str, Any]) -> tuple[Prepared, Any]:
     """The task and its lists, and the metrics asked for."""
+    from truerank.evaluation.index_loss import NO_METRICS, nothing_listed, nothing_relevant
+    from truerank.evaluation.list_input import prepare
+
     judged = options["relevance"] is not None
     if judged and (options["labels"] is not None or options["gallery_labels"] is not None):
         raise InputError(
@@ -424,6 +427,8 @@ def _vectors(options: dict[str, Any]) -> list[Any]:
 
 def scored(prepared: Prepared, metrics: Any, options: dict[str, Any]) -> Result:
     """The result of the lists."""
+    from truerank.evaluation.lists import evaluate_prepared
+
     return evaluate_prepared(
         prepared,
         metrics=metrics,
@@ -440,6 +445,8 @@ def scored(prepared: Prepared, metrics: Any, options: dict[str, Any]) -> Result:
 
 def lost(prepared: Prepared, metrics: Any, options: dict[str, Any], progress: Any) -> IndexLoss:
     """What the index that returned the lists loses."""
+    from truerank.evaluation.index_loss import loss_of
+
     vectors = _vectors(options)
     return loss_of(
         prepared,
