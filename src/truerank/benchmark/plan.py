@@ -294,7 +294,7 @@ def join(
     Parameters
     ----------
     folder : path
-        The benchmark that goes on afterwards.
+        The benchmark that continues afterwards.
     others : sequence of path
     config : BenchmarkConfig or path of a YAML file, optional
         What the benchmark is to go on with: another one than the folder's is refused before

@@ -87,7 +87,7 @@ def run(
     jobs : int
         Number of trainings at a time, each in a separate process with one thread.
     time_limit : float, optional
-        Seconds after which to stop, with everything kept; `resume=True` goes on.
+        Seconds after which to stop, with everything kept; `resume=True` continues.
     display : Display, optional
         How the progress is shown.
     cluster : str, optional

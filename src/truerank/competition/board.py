@@ -46,7 +46,7 @@ class Row:
     ranks: tuple[int, int]
     """Best and worst rank that the differences leave open."""
     groups: str
-    """Letters of the groups whose members cannot be told apart."""
+    """Letters of the groups without significant differences."""
     openings: int
     flaws: tuple[str, ...]
 

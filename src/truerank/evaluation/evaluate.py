@@ -156,10 +156,10 @@ def evaluate(
         terminal or in the notebook.
     checkpoint : path, optional
         A file that holds the counts so far, written every minute and on an interrupt and removed
-        at the end. If it exists, the same evaluation goes on from there; another one's is refused.
+        at the end. If it exists, the same evaluation resumes from it; any other is refused.
     cluster : str, optional
         The Ray cluster that makes the passes: "auto" for the one that runs here, or an address such
-        as "head:6379". The bits are the same; a checkpoint goes on with a cluster of any size.
+        as "head:6379". The bits are the same; a checkpoint resumes on a cluster of any size.
 
     Returns
     -------

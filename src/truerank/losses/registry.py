@@ -226,7 +226,7 @@ def trusted_labels() -> Iterator[None]:
     """Skip the losses' checks of labels, for a loop that has checked all labels once.
 
     A check reads its answer back from the GPU, one batch later, which nothing that is recorded as a
-    CUDA graph may do. Whoever enters vouches that each label is one of the loss's classes and, for
+    CUDA graph may do. The caller guarantees that each label is one of the loss's classes and, for
     a loss over paths, that paths are those of its hierarchy, coarse to fine; a label that is not
     is taken for another class, without a word.
 

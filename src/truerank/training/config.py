@@ -34,7 +34,7 @@ class Section(BaseModel):
 
 
 class DataConfig(Section):
-    """The images; `validation` names a split of its own, else a fold of the classes is kept."""
+    """The images; `validation` names a separate split; else a fold of the classes is kept."""
 
     name: str
     root: str | None = None
@@ -176,7 +176,7 @@ class ScheduleConfig(Section):
 
 
 class TrainingConfig(Section):
-    """How long training goes on, by which metric, and with what arithmetic."""
+    """How long training lasts, by which metric, and with what arithmetic."""
 
     epochs: int = Field(default=100, ge=1)
     iterations: int = Field(default=100, ge=1)

@@ -29,7 +29,7 @@ class Log:
     """
 
     def begin(self, history: Sequence[Record]) -> None:
-        """Called when training begins, or goes on after the given records."""
+        """Called when training begins, or resumes after the given records."""
 
     def step(self, iteration: int, total: int) -> None:
         """Called after each iteration with its number and that of all; it must be quick."""

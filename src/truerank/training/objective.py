@@ -98,7 +98,7 @@ def takes_paths(loss: nn.Module) -> bool:
 
 
 def model_optimiser(model: Embedder, config: ModelOptimiserConfig) -> torch.optim.Optimizer:
-    """The optimiser of a model; the head has a rate of its own where the configuration says so."""
+    """The optimiser of a model; the head has a separate rate where the configuration says so."""
     if config.head_lr is None:
         return make_optimiser(model.parameters(), config)
     head = [parameter for name, parameter in model.named_parameters() if name.startswith("linear.")]

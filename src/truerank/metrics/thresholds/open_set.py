@@ -646,10 +646,10 @@ def moved_dir(
 
 
 LEAST_DEPTH, MOST_SIZE_NUMBERS = 32, 1 << 27
-"""Nearest items of strangers that are looked at first, and most of all of them together."""
+"""Nearest items of unmated queries that are looked at first, and most of all of them together."""
 CLOSE = 1e-9
 """Expected rates nearer than this to the target are compared to it as rational numbers."""
-TOO_MANY = "the threshold lies behind more nearest items of strangers than are held"
+TOO_MANY = "the threshold lies behind more nearest items of unmated queries than are held"
 
 
 class SmallerGalleries:
