@@ -372,7 +372,7 @@ def _line_of(curve: Curve) -> Reals:
     return np.asarray(curve[name], np.float64)
 
 
-# How figures look: colours that all eyes tell apart, and dashes that differ besides. Texts and
+# How figures look: colours that colour-blind people can distinguish, and dashes that differ too. Texts and
 # grids have the colours of the style in use, so that figures are legible on a dark ground, too.
 
 
