@@ -372,8 +372,9 @@ def _line_of(curve: Curve) -> Reals:
     return np.asarray(curve[name], np.float64)
 
 
-# How figures look: colours that colour-blind people can distinguish, and dashes that differ too. Texts and
-# grids have the colours of the style in use, so that figures are legible on a dark ground, too.
+# How figures look: colours that colour-blind people can distinguish, and dashes that differ too.
+# Texts and grids have the colours of the style in use, so that figures are legible on a dark
+# ground, too.
 
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
