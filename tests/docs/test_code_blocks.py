@@ -63,10 +63,12 @@ def run(page: str) -> None:
         assert [line.rstrip() for line in printed.getvalue().splitlines()] == expected, block
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.name != "commands.md"],  # that one is generated
+    ids=lambda page: page.name,
+)
 def test_code_is_no_wider_than_the_column(page: Path) -> None:
-    if page.name == "commands.md":
-        pytest.skip("generated from the commands")
     blocks = re.findall(r"^```\w*\n(.*?)^```$", page.read_text(encoding="utf-8"), re.S | re.M)
     assert [line for block in blocks for line in block.splitlines() if len(line) > WIDEST] == []
 

@@ -80,7 +80,7 @@ def _inaturalist(suffix: str, levels: str, reader: Callable[[str, Any], Dataset]
         f"iNaturalist 2018, {levels} levels",
         reader,
         "inaturalist-2018.md",
-        f"{NON_COMMERCIAL}; each photograph has terms of its own",
+        f"{NON_COMMERCIAL}; each photograph has separate terms",
         INATURALIST,
         {"train": (325_846, 5_690), "test": (136_093, 2_452)},
         (f"inat{suffix}", f"inat-2018{suffix}"),
