@@ -264,33 +264,42 @@ def veri(root: Path) -> Path:
     return root
 
 
-def dyml(root: Path, glued: bool = True) -> Path:
+Rows = Sequence[str]
+TRAINED = ("0.jpg, 0, 0, 0", "1.jpg, 0, 0, 1", "2.jpg, 0, 1, 2", "3.jpg, 1, 2, 3")
+QUERIES, GALLERY = ("0.jpg, 7", "1.jpg, 8"), ("0.jpg, 7", "1.jpg, 7", "2.jpg, 8")
+
+
+def dyml(
+    root: Path,
+    glued: bool = True,
+    *,
+    train: Rows = TRAINED,
+    query: Rows = QUERIES,
+    gallery: Rows = GALLERY,
+) -> Path:
     """Labels at three levels to train on, a benchmark for each level; no break after the header."""
 
-    def table(path: Path, header: str, rows: list[str]) -> None:
+    def table(path: Path, header: str, rows: Rows) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(header + ("" if glued else "\n") + "\n".join(rows) + "\n", encoding="utf-8")
 
-    train = ["0.jpg, 0, 0, 0", "1.jpg, 0, 0, 1", "2.jpg, 0, 1, 2", "3.jpg, 1, 2, 3"]
     for number, row in enumerate(train):
         paint(root / "train" / "imgs" / row.split(",")[0], number)
     table(root / "train" / "label.csv", "fname, coarse_id, middle_id, fine_id", train)
     for offset, level in enumerate(("coarse", "middle", "fine"), 1):
-        for split, rows in (
-            ("query", ["0.jpg, 7", "1.jpg, 8"]),
-            ("gallery", ["0.jpg, 7", "1.jpg, 7", "2.jpg, 8"]),
-        ):
+        for split, rows in (("query", query), ("gallery", gallery)):
             for number, row in enumerate(rows):
                 paint(root / f"bmk_{level}" / split / row.split(",")[0], 10 * offset + number)
             table(root / f"bmk_{level}" / f"{split}.csv", "fname, labels", rows)
     return root
 
 
-def dyml_product(root: Path) -> Path:
-    for part, rows in (
-        ("train", ["0.jpg, 0, 0, 0", "1.jpg, 0, 0, 1"]),
-        ("mini-bmk_all_in_one", ["0.jpg, 0, 0, 0", "1.jpg, 0, 0, 0", "2.jpg, 0, 1, 1"]),
-    ):
+def dyml_product(
+    root: Path,
+    train: Rows = ("0.jpg, 0, 0, 0", "1.jpg, 0, 0, 1"),
+    test: Rows = ("0.jpg, 0, 0, 0", "1.jpg, 0, 0, 0", "2.jpg, 0, 1, 1"),
+) -> Path:
+    for part, rows in (("train", train), ("mini-bmk_all_in_one", test)):
         for number, row in enumerate(rows):
             paint(root / part / "imgs" / row.split(",")[0], number)
         text = "fname, coarse_id, middle_id, fine_id" + "\n".join(rows) + "\n"
@@ -331,10 +340,12 @@ REPLICAS = {
     "dyml-vehicle-coarse": dyml,
     "dyml-vehicle-middle": dyml,
     "dyml-vehicle-fine": dyml,
+    "dyml-vehicle-overall": dyml,
     "dyml-animal": dyml,
     "dyml-animal-coarse": dyml,
     "dyml-animal-middle": dyml,
     "dyml-animal-fine": dyml,
+    "dyml-animal-overall": dyml,
     "dyml-product": dyml_product,
     "omniglot": omniglot,
 }

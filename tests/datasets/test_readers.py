@@ -11,7 +11,7 @@ import truerank
 from tests.datasets import replicas
 from tests.datasets.replicas import REPLICAS, colour
 from truerank import datasets
-from truerank._util.errors import TruerankWarning
+from truerank._util.errors import InputError, TruerankWarning
 from truerank.datasets.base import Dataset
 
 
@@ -49,8 +49,8 @@ def test_every_reader_gives_all_that_a_task_needs(name, tmp_path):
         trained = set(data.fine_labels[data.splits["train"]].tolist())
         for split in set(data.splits) - {"train"}:
             assert trained.isdisjoint(data.fine_labels[data.splits[split]].tolist())
-    task = data.task()
-    assert task.queries > 0
+    for test in data.tests or [None]:
+        assert data.task(test).queries > 0
 
 
 def split_of(data: Dataset) -> list[str]:
@@ -204,6 +204,30 @@ def test_dyml(tmp_path, glued):
     assert [is_colour(image, number) for image, number in zip(
         middle.images, [0, 1, 2, 3, 20, 21, 20, 21, 22], strict=True)] == [True] * 9  # fmt: skip
     assert middle.task().mates.tolist() == [2, 1]
+
+
+def test_dyml_with_a_test_for_each_level(tmp_path):
+    data = read("dyml-animal-overall", replicas.dyml(tmp_path))
+    assert data.level_names == data.tests == ("coarse", "middle", "fine")
+    assert data.subset("train").labels.tolist() == [
+        [f"train/{label}" for label in row] for row in ("000", "001", "012", "123")
+    ]
+    assert data.subset("query-middle").labels.tolist() == [
+        ["test-middle/7"] * 3, ["test-middle/8"] * 3,
+    ]  # fmt: skip
+    for number, level in enumerate(data.tests, 1):
+        alone = read(f"dyml-animal-{level}", tmp_path)
+        assert data.task(level).mates.tolist() == alone.task().mates.tolist()
+        arguments, expected = data.task_arguments(level), alone.task_arguments()
+        for side in ("query", "gallery"):
+            ids = arguments[f"{side}_ids"].tolist()
+            assert ids == expected[f"{side}_ids"].tolist()
+            found = data.subset(f"{side}-{level}").images
+            assert [is_colour(image, 10 * number + at) for at, image in enumerate(found)] == [
+                True
+            ] * len(ids)
+    with pytest.raises(InputError, match=r"a separate test for each of the levels coarse, middle"):
+        data.task_arguments()
 
 
 def test_dyml_product(tmp_path):

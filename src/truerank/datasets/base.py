@@ -51,7 +51,8 @@ class Dataset:
         Images that share an id never meet. Images with the same label and the same group (camera,
         session, design family) are junk for each other.
     splits : mapping from name to row numbers
-        "train" and "test", or "train", "query" and "gallery".
+        "train" and "test", or "train", "query" and "gallery"; or "query-LEVEL" and
+        "gallery-LEVEL" where a level has a separate test.
     junk_labels : tuple
         Gallery images with these labels are left out for every query.
     licence, citation : str
@@ -152,6 +153,18 @@ class Dataset:
         """
         return class_numbers(self.fine_labels)
 
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The levels that have a separate test, in the splits query-LEVEL and gallery-LEVEL.
+
+        Only the labels of its level are known of a test's images.
+        """
+        return tuple(
+            level
+            for level in self.level_names
+            if {f"query-{level}", f"gallery-{level}"} <= set(self.splits)
+        )
+
     def subset(self, split_or_rows: Any) -> Dataset:
         """The rows of a split, or of a list or mask of rows; its splits shrink with it.
 
@@ -189,8 +202,8 @@ class Dataset:
         Parameters
         ----------
         split : str, optional
-            Rows that are searched among each other. By default the data set's own protocol:
-            "query" against "gallery" where both exist, else "test", else all rows.
+            Rows that are searched among each other, or one of `tests`. By default the data set's
+            own protocol: "query" against "gallery" where both exist, else "test", else all rows.
 
         Returns
         -------
@@ -198,9 +211,19 @@ class Dataset:
             labels; for a gallery also gallery_labels; where the data set has them, the ids and
             groups of each side and the junk labels. Labels of several levels are named columns.
         """
-        if split is None and {"query", "gallery"} <= set(self.splits):
-            query, gallery = self._split("query"), self._split("gallery")
-            arguments = {"labels": self._levels(query), "gallery_labels": self._levels(gallery)}
+        tests = self.tests
+        if split is None and tests:
+            raise InputError(
+                f"{self.name} has a separate test for each of the levels {', '.join(tests)}; name "
+                f"one, as in task_arguments({tests[0]!r})."
+            )
+        if split in tests or (split is None and {"query", "gallery"} <= set(self.splits)):
+            end = "" if split is None else f"-{split}"
+            query, gallery = self._split(f"query{end}"), self._split(f"gallery{end}")
+            arguments = {
+                "labels": self._levels(query, split),
+                "gallery_labels": self._levels(gallery, split),
+            }
             sides = {"query": query, "gallery": gallery}
         else:
             if split is None and "test" in self.splits:
@@ -225,11 +248,12 @@ class Dataset:
         names = {"query_ids": "ids", "query_groups": "groups"}
         return Task(**{names.get(name, name): value for name, value in arguments.items()})
 
-    def _levels(self, rows: Rows) -> Any:
+    def _levels(self, rows: Rows, level: str | None = None) -> Any:
+        """The labels of some rows: all levels by name, or one level's alone."""
         if self.labels.ndim == 1:
             return self.labels[rows]
-        columns = self.labels[rows].T
-        return dict(zip(self.level_names, columns, strict=True))
+        columns = dict(zip(self.level_names, self.labels[rows].T, strict=True))
+        return columns if level is None else columns[level]
 
     def _split(self, name: str) -> Rows:
         if name not in self.splits:

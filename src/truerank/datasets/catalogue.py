@@ -93,16 +93,14 @@ def _dyml(name: str, title: str, reader: Callable[[str, Any], Dataset]) -> Datas
 
 
 def _dyml_by_level(topic: str) -> list[DatasetEntry]:
+    def benchmark(name: str, title: str, levels: tuple[str, ...]) -> DatasetEntry:
+        reader = partial(read_dyml_benchmark, levels)
+        return _dyml(f"{topic}-{name}", f"{topic.title()}, {title}", reader)
+
     return [
         _dyml(topic, f"{topic.title()}, training set", read_dyml_train),
-        *(
-            _dyml(
-                f"{topic}-{level}",
-                f"{topic.title()}, {level} benchmark",
-                partial(read_dyml_benchmark, level),
-            )
-            for level in LEVELS
-        ),
+        *(benchmark(level, f"{level} benchmark", (level,)) for level in LEVELS),
+        benchmark("overall", "training set and the benchmarks of all levels", LEVELS),
     ]
 
 

@@ -202,19 +202,28 @@ def read_dyml_product(name: str, root: str | os.PathLike[str]) -> Dataset:
     return _dyml(name, folder, paths + more_paths, named, LEVELS, splits)
 
 
-def read_dyml_benchmark(level: str, name: str, root: str | os.PathLike[str]) -> Dataset:
-    """One level: the training set with its labels, and that level's queries and gallery."""
-    sides = {split: f"bmk_{level}/{split}.csv" for split in ("query", "gallery")}
-    folder = find_root(name, root, (TRAIN_LIST, *sides.values()))
-    paths, rows = _table(folder, TRAIN_LIST, "train/imgs", [f"{level}_id"])
-    labels = [f"train/{row[0]}" for row in rows]
+def read_dyml_benchmark(
+    levels: tuple[str, ...], name: str, root: str | os.PathLike[str]
+) -> Dataset:
+    """The training set with the labels of some levels, and each level's queries and gallery.
+
+    Of several levels each is a separate test, whose labels stand in all columns.
+    """
+    alone = len(levels) == 1
+    lists = [(level, side) for level in levels for side in ("query", "gallery")]
+    files = [f"bmk_{level}/{side}.csv" for level, side in lists]
+    folder = find_root(name, root, (TRAIN_LIST, *files))
+    paths, rows = _table(folder, TRAIN_LIST, "train/imgs", [f"{level}_id" for level in levels])
+    labels = [[f"train/{cell}" for cell in row] for row in rows]
     splits = ["train"] * len(paths)
-    for split, file in sides.items():
-        more_paths, more_rows = _table(folder, file, f"bmk_{level}/{split}", ["labels"])
+    for (level, side), file in zip(lists, files, strict=True):
+        more_paths, more_rows = _table(folder, file, f"bmk_{level}/{side}", ["labels"])
         paths += more_paths
-        labels += [f"test/{row[0]}" for row in more_rows]
-        splits += [split] * len(more_paths)
-    return _dyml(name, folder, paths, np.array(labels), (level,), splits)
+        test = "test" if alone else f"test-{level}"
+        labels += [[f"{test}/{row[0]}"] * len(levels) for row in more_rows]
+        splits += [side if alone else f"{side}-{level}"] * len(more_paths)
+    named = np.array(labels)
+    return _dyml(name, folder, paths, named[:, 0] if alone else named, levels, splits)
 
 
 def _table(
