@@ -56,6 +56,9 @@ def roots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     inaturalist = replicas.inaturalist(
         root / "inaturalist", lineages=lineages, train=range(16), each=3
     )
+    levels = [f"{row}.jpg, {row // 24}, {row // 12}, {row // 3}" for row in range(48)]
+    found = [f"{row}.jpg, {row % 4}" for row in range(8)]
+    dyml = replicas.dyml(root / "dyml", train=levels, query=found[:4], gallery=found)
     return {
         "cub-200-2011": replicas.cub(
             root / "cub", {n: f"{n:03}.Bird_{n}" for n in numbers}, each=3
@@ -64,6 +67,9 @@ def roots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "stanford-online-products": replicas.products(root / "products", articles, each=3),
         "inaturalist-2018": inaturalist,
         "inaturalist-2018-base": inaturalist,
+        "dyml-vehicle-overall": dyml,
+        "dyml-animal-overall": dyml,
+        "dyml-product": replicas.dyml_product(root / "dyml_product", levels, levels[:24]),
     }
 
 
@@ -189,6 +195,16 @@ def test_parts_miners_and_searched_fields_are_compared() -> None:
     assert "all methods: optimiser.lr searched from 1e-05 to 0.001 (paper: fixed)" in told
     changed = read("happier/table-1-sop", ["methods.tl_sh.miner_parameters.margin=0.1"])
     assert "tl_sh: miner.margin 0.1 (paper: fixed)" in deviations(changed)
+
+
+def test_rows_with_one_loss_are_compared_with_rows_of_their_names() -> None:
+    """What is published of a loss is said of all of them."""
+    changed = read("happier/figure-4-lambda", ["methods.lambda_30.parameters.alpha=2"])
+    told = [one for one in deviations(changed) if one not in deviations(read(changed.paper))]
+    assert told == ["lambda_30: alpha 2 (paper: 1)"]
+    assert "all methods: offset none (paper: as here in the text, 1 in its code)" in deviations(
+        changed
+    )
 
 
 def test_settings_and_data_come_on_top(tmp_path: Path) -> None:

@@ -458,22 +458,39 @@ def _compared_methods(
 ) -> list[str]:
     """Parameters that are searched elsewhere, or fixed, in methods that the paper has as well."""
     known = {_identity(method): method for method in theirs}
-    pairs = [(one, known[_identity(one)]) for one in methods if _identity(one) in known]
+    same = {(method.name, _identity(method)): method for method in theirs}
+    pairs = [
+        (one, same.get((one.name, _identity(one)), known[_identity(one)]))
+        for one in methods
+        if _identity(one) in known
+    ]
     found: dict[str, list[str]] = {}
     for method, paper in pairs:
-        prefix = f"methods.{paper.name}."
-        more = [name.removeprefix(prefix) for name in published if name.startswith(prefix)]
+        said = _published_of(paper, published)
+        more = [*said]
         for one in (method, paper):
             more += [*one.space, *one.fixed, *_of_parts(one)]
         for name in dict.fromkeys(more):
             its = published.get(f"methods.*.{name}", _setting(paper, name))
-            mine, its = _setting(method, name), published.get(prefix + name, its)
+            mine, its = _setting(method, name), said.get(name, its)
             if mine != its:
                 found.setdefault(f"{name} {mine} (paper: {its})", []).append(method.name)
     return [
         f"{'all methods' if len(who) == len(pairs) > 1 else ', '.join(who)}: {sentence}"
         for sentence, who in found.items()
     ]
+
+
+def _published_of(method: Method, published: Mapping[str, Any]) -> dict[str, Any]:
+    """What is published of a method's parameters: by its loss, or by its own name."""
+    loss = method.loss.get("name") if isinstance(method.loss, dict) else None
+    prefixes = [f"methods.{name}." for name in (loss, method.name)]
+    return {
+        name.removeprefix(prefix): value
+        for prefix in prefixes
+        for name, value in published.items()
+        if name.startswith(prefix)
+    }
 
 
 def _identity(method: Method) -> str:

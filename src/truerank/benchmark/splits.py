@@ -103,7 +103,7 @@ def _names(data: Dataset) -> list[str]:
 
 def _by_classes(data: Dataset) -> tuple[Rows, Rows]:
     if "train" in data.splits:
-        test = [data.splits[name] for name in ("test", "query", "gallery") if name in data.splits]
+        test = [data.splits[name] for name in ("test", *_sides(data)) if name in data.splits]
         if test:
             search, tested = data.splits["train"], np.unique(np.concatenate(test))
             shared = np.intersect1d(data.fine_labels[search], data.fine_labels[tested])
@@ -115,6 +115,12 @@ def _by_classes(data: Dataset) -> tuple[Rows, Rows]:
             return search, tested
     first, second = class_folds(data.class_numbers, 2)
     return first, second
+
+
+def _sides(data: Dataset) -> list[str]:
+    """The splits of queries and galleries: of one test, or of a test for each level."""
+    ends = [f"-{level}" for level in data.tests] or [""]
+    return [f"{side}{end}" for end in ends for side in ("query", "gallery")]
 
 
 def _dealt(labels: npt.NDArray[Any], parts: int) -> list[Rows]:
@@ -203,8 +209,8 @@ def extract(data: Dataset, rows: Rows) -> Dataset:
 def half_of(data: Dataset, rows: Rows) -> Dataset:
     """The same while the whole is at hand: its images are still those of the whole."""
     part = data.subset(rows)
-    sides = {name: kept for name, kept in part.splits.items() if name in ("query", "gallery")}
-    return replace(part, splits=sides if len(sides) == 2 else {})
+    sides = {name: part.splits[name] for name in _sides(part) if name in part.splits}
+    return replace(part, splits=sides if len(sides) >= 2 else {})
 
 
 def _extract_images(images: Sequence[Any], rows: Rows) -> Sequence[Any]:

@@ -27,6 +27,10 @@ from truerank._util.types import Array
 from truerank.benchmark.config import BenchmarkConfig
 from truerank.benchmark.methods import OwnLoss, load_object, own_error, seed_of
 from truerank.benchmark.workers import Half
+from truerank.core import registry
+from truerank.core.average import plain_mean
+from truerank.core.metric import Metric
+from truerank.core.score import Score
 from truerank.datasets.base import Dataset
 from truerank.evaluation.evaluate import evaluate
 from truerank.io.reading import read_embeddings
@@ -585,15 +589,99 @@ def check_metrics(data: Dataset, metrics: Sequence[str]) -> None:
 
 
 def _evaluate(embeddings: Array, data: Dataset, metrics: Sequence[str], **options: Any) -> Result:
-    arguments: dict[str, Any] = data.task_arguments()
-    if "gallery_labels" in arguments:
-        arguments["gallery"] = embeddings[data.splits["gallery"]]
-        embeddings = embeddings[data.splits["query"]]
-    result = evaluate(embeddings, **arguments, metrics=list(metrics), **options)
+    if data.tests:
+        result = _evaluate_by_level(embeddings, data, metrics, options)
+    else:
+        result = _evaluate_test(embeddings, data, None, metrics, options)
     for metric in metrics:
         if result[metric].reason is not None:
             raise InputError(f"{metric} is undefined on the test split: {result[metric].reason}.")
     return result
+
+
+def _evaluate_test(
+    embeddings: Array,
+    data: Dataset,
+    level: str | None,
+    metrics: Sequence[str],
+    options: Mapping[str, Any],
+) -> Result:
+    """Score on the only test, or on the separate one of a level."""
+    arguments: dict[str, Any] = data.task_arguments(level)
+    if "gallery_labels" in arguments:
+        end = "" if level is None else f"-{level}"
+        arguments["gallery"] = embeddings[data.splits[f"gallery{end}"]]
+        embeddings = embeddings[data.splits[f"query{end}"]]
+    return evaluate(embeddings, **arguments, metrics=list(metrics), **options)
+
+
+def _evaluate_by_level(
+    embeddings: Array, data: Dataset, metrics: Sequence[str], options: Mapping[str, Any]
+) -> Result:
+    """Score on separate tests, each metric on that of its level, or by the mean over all."""
+    wanted: dict[str, list[str]] = {level: [] for level in data.tests}
+    parts: dict[str, list[tuple[str, str]]] = {}
+    for text in metrics:
+        metric = registry.parse(text)
+        # the labels of a test are one level, which is number 1 there
+        there = str(metric if metric.get("level") is None else metric.at_level(1))
+        parts[text] = [(level, there) for level in _tests_of(metric, data)]
+        for level, _ in parts[text]:
+            wanted[level].append(there)
+    results = {
+        level: _evaluate_test(embeddings, data, level, list(dict.fromkeys(some)), options)
+        for level, some in wanted.items()
+        if some
+    }
+    scores = {
+        text: _mean_score(text, [results[level][there] for level, there in some])
+        for text, some in parts.items()
+    }
+    facts = list(results.values())[-1].provenance
+    return Result(scores, provenance={**facts, "tests": list(results)})
+
+
+def _tests_of(metric: Metric, data: Dataset) -> tuple[str, ...]:
+    """The levels on whose tests a metric is computed; the finest level's where it names none."""
+    level = metric.get("level")
+    if level == "mean":
+        return data.tests
+    if level is None and registry.definition(metric).graded:
+        raise InputError(
+            f"{metric} needs a tree of labels, and each test of {data.name} has the labels of one "
+            "level alone; pass a metric of a level, such as map@level=mean."
+        )
+    names = dict(enumerate(data.level_names, 1))
+    name = data.level_names[-1] if level is None else names.get(_number(level), level)
+    if name not in data.tests:
+        raise InputError(
+            f"{metric} needs the test of a level of {data.name}; those with one are "
+            f"{', '.join(data.tests)}."
+        )
+    return (name,)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+
+def _mean_score(metric: str, parts: Sequence[Score]) -> Score:
+    """A score of one test, or the plain mean of those of several."""
+    if len(parts) == 1:
+        return replace(parts[0], metric=metric)
+
+    def averaged(field: str) -> Any:
+        values = [getattr(part, field) for part in parts]
+        return None if None in values else plain_mean(values)
+
+    fields = ("value", "lower", "expected", "upper", "chance", "attainable")
+    return Score(
+        metric,
+        **{field: averaged(field) for field in fields},
+        interval_reason="it is a mean over separate tests",
+        n=sum(part.n for part in parts),
+        reason=next((part.reason for part in parts if part.reason is not None), None),
+    )
 
 
 def _embed(model: Any, data: Dataset, config: Any, device: Any) -> Array:
