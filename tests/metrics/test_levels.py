@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import truerank
 from tests.metrics.trees import BOUNDS, GRADED, POINTS, SLOW, TREE, at_level, bits, cases
-from tests.oracles import hierarchy
+from tests.oracles import hierarchy, ranking
 from tests.quiet import evaluate
 from tests.rounding import ulps
 
@@ -90,6 +90,32 @@ def test_gallery_items_without_labels_share_nothing() -> None:
     for name in ("h_ap", "ndcg", "asi"):
         exact = hierarchy.definition(name, 2)((0, 2, 1))
         assert ulps(result[name].value, exact) <= 1, name
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_items_that_share_a_finer_level_as_well_are_left_out(level: int) -> None:
+    """The exclusive AP of HAPPIER's code: items of a higher level are neither right nor wrong."""
+    rng = np.random.default_rng(level)
+    paths = [(row % 2, row % 4, row % 8) for row in range(40)]
+    distances = rng.integers(0, 9, (40, 40))
+    labels, groups = ([str(path[: level + more]) for path in paths] for more in (0, 1))
+    score = evaluate(
+        distances, labels, query_groups=groups, distance="precomputed", metrics=["map"]
+    )["map"]
+    found = score.per_query
+    assert found is not None
+    for query, own in enumerate(paths):
+        shared = [
+            hierarchy.level([a == b for a, b in zip(own, path, strict=True)]) for path in paths
+        ]
+        kept = [item for item, v in enumerate(shared) if item != query and v <= level]
+        exact = ranking.triple(
+            "map",
+            [distances[query, item] for item in kept],
+            [shared[item] == level for item in kept],
+        )
+        for bound, value in zip(BOUNDS, exact, strict=True):
+            assert ulps(getattr(found, bound)[query], value) <= 2
 
 
 @pytest.mark.thorough
