@@ -164,7 +164,7 @@ def test_a_benchmark_goes_on_from_any_folder_but_with_the_same_losses(
             {"protocol": {**QUICK, "metrics": ["dir@far=0.1"]}},
             r"dir@far=0\.1 is undefined on the test split: .*every query has a relevant item",
         ),
-        ({"data": {"split": "nowhere.json"}}, "must be classes, stratified, images or a JSON file"),
+        ({"data": {"split": "nowhere.json"}}, "must be classes, stratified, images, official or a"),
     ],
 )
 def test_what_would_fail_at_the_end_is_refused_before_anything_is_kept(

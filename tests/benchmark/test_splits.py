@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.datasets import replicas
 from truerank import datasets
 from truerank._util.errors import InputError
+from truerank.benchmark.config import BenchmarkConfig
+from truerank.benchmark.runner import _read
 from truerank.benchmark.splits import (
     check_images,
     check_unchanged,
@@ -53,8 +56,31 @@ def test_a_data_sets_own_split_is_used() -> None:
 
 def test_classes_in_both_halves_are_refused() -> None:
     rows = np.arange(48)
-    with pytest.raises(InputError, match=r"data.split: images is for such a data set"):
+    with pytest.raises(InputError, match=r"data.split: official is for such a data set"):
         make_splits(data(splits={"train": rows < 26, "test": rows >= 26}), "classes", 2)
+
+
+@pytest.mark.filterwarnings("ignore::truerank.TruerankWarning")
+def test_the_official_split_may_have_classes_in_both_halves(tmp_path: Path) -> None:
+    """Folds are ranges of classes all the same; without the word, species are halved."""
+    replicas.cub(tmp_path, each=4)
+    config = {"data": {"name": "cub", "root": str(tmp_path)}, "methods": ["triplet"]}
+    halves = {}
+    for split in ("official", "classes"):
+        given = BenchmarkConfig.of(config | {"data": {**config["data"], "split": split}})
+        halves[split] = _read(given, None)
+    splits = make_splits(halves["official"], "official", 2)
+    labels = halves["official"].labels
+    assert splits.search.tolist() == list(range(0, 16, 2))
+    assert splits.test.tolist() == list(range(1, 16, 2))
+    species = list(replicas.SPECIES.values())
+    folds = [sorted(set(labels[splits.search][fold].tolist())) for fold in splits.folds]
+    assert folds == [species[:2], species[2:]]
+    assert make_splits(halves["classes"], "classes", 2).search.tolist() == list(range(8))
+    with pytest.raises(InputError, match="official is for such a data set"):
+        make_splits(halves["official"], "classes", 2)
+    with pytest.raises(InputError, match="small has no training and test split"):
+        make_splits(data(), "official", 2)
 
 
 NUMBERS = [1, 2, 3, 5, 9, 10, 11, 12, 19, 20, 21, 99, 100, 101, 1000]
@@ -182,7 +208,7 @@ def test_by_a_file_of_ids(tmp_path: Path) -> None:
         path.write_text(json.dumps(broken))
         with pytest.raises(InputError, match=sentence):
             make_splits(data(ids=names), str(path), 2)
-    with pytest.raises(InputError, match="must be classes, stratified, images or a JSON file"):
+    with pytest.raises(InputError, match="must be classes, stratified, images, official or a JSON"):
         make_splits(data(), "halves", 2)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -327,7 +328,9 @@ def omniglot(root: Path) -> Path:
 
 REPLICAS = {
     "cub-200-2011": cub,
+    "cub-200-2011-official": partial(cub, each=4),
     "cars-196": cars_matlab,
+    "cars-196-official": cars_matlab,
     "stanford-online-products": products,
     "in-shop": inshop,
     "inaturalist-2018": inaturalist,

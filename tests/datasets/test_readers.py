@@ -9,10 +9,11 @@ import pytest
 
 import truerank
 from tests.datasets import replicas
-from tests.datasets.replicas import REPLICAS, colour
+from tests.datasets.replicas import REPLICAS, SPECIES, colour
 from truerank import datasets
 from truerank._util.errors import InputError, TruerankWarning
 from truerank.datasets.base import Dataset
+from truerank.datasets.catalogue import find
 
 
 def read(name, root) -> Dataset:
@@ -45,7 +46,7 @@ def test_every_reader_gives_all_that_a_task_needs(name, tmp_path):
     if name != "market-layout":
         assert data.licence
         assert data.citation
-    if "train" in data.splits and len(data.splits) > 1:
+    if "train" in data.splits and len(data.splits) > 1 and not find(name).shares_classes:
         trained = set(data.fine_labels[data.splits["train"]].tolist())
         for split in set(data.splits) - {"train"}:
             assert trained.isdisjoint(data.fine_labels[data.splits[split]].tolist())
@@ -84,6 +85,50 @@ def test_cars_in_one_list(tmp_path):
     data = read("cars-196", replicas.cars_matlab(tmp_path))
     assert split_labels(data) == {"train": [1, 1, 98], "test": [99, 196, 196]}
     assert all(is_colour(image, number) for number, image in enumerate(data.images))
+
+
+def test_official_splits_have_every_class_in_both_halves(tmp_path):
+    birds = read("cub-200-2011-official", replicas.cub(tmp_path / "cub"))
+    assert split_labels(birds) == {"train": list(SPECIES.values()), "test": list(SPECIES.values())}
+    assert birds.splits["train"].tolist() == [0, 2, 4, 6]
+    one_list = read("cars-official", replicas.cars_matlab(tmp_path / "mat"))
+    assert split_labels(one_list) == {"train": [1, 98, 196], "test": [1, 99, 196]}
+    for layout in (replicas.cars_devkit, replicas.cars_csv):
+        two_lists = read("cars-196-official", layout(tmp_path / layout.__name__))
+        assert split_labels(two_lists) == {"train": [1, 99, 196], "test": [98, 99]}
+
+
+def test_an_official_split_says_what_it_lacks(tmp_path):
+    lines = (replicas.cub(tmp_path) / "CUB_200_2011" / "train_test_split.txt").read_text()
+    split = tmp_path / "CUB_200_2011" / "train_test_split.txt"
+    split.write_text(lines.rsplit("\n", 2)[0])
+    with pytest.raises(InputError, match=r"train_test_split\.txt has no line for image 8"):
+        read("cub-200-2011-official", tmp_path)
+    split.unlink()
+    with pytest.raises(InputError, match=r"train_test_split\.txt"):
+        read("cub-200-2011-official", tmp_path)
+    assert len(read("cub-200-2011", tmp_path)) == 8
+    (tmp_path / "car.jpg").touch()
+    annotations = tmp_path / "cars_annos.csv"
+    annotations.write_text("relative_im_path,class\ncar.jpg,5\n")
+    with pytest.raises(InputError, match=r"cars_annos\.csv needs a column test"):
+        read("cars-196-official", tmp_path)
+    annotations.write_text("relative_im_path,class,test\ncar.jpg,5,1\n")
+    assert split_labels(read("cars-196-official", tmp_path)) == {"test": [5]}
+
+
+@pytest.mark.parametrize(
+    ("name", "train", "test", "classes"),
+    [("cub-200-2011", 5_994, 5_794, 200), ("cars-196", 8_144, 8_041, 196)],
+)
+def test_counts_of_official_splits_are_the_published_ones(tmp_path, name, train, test, classes):
+    """Table 1 of Threshold-Consistent Margin Loss (ICLR 2024)."""
+    official = find(f"{name}-official")
+    assert official.expected == {"train": (train, classes), "test": (test, classes)}
+    standard = find(name).expected
+    assert sum(images for images, _ in standard.values()) == train + test
+    with pytest.warns(TruerankWarning, match=f"where {train:,} of {classes} were published"):
+        datasets.read(official.name, REPLICAS[official.name](tmp_path))
 
 
 def test_cars_csv_with_a_header(tmp_path):

@@ -39,14 +39,14 @@ METRICS = ("precision@1", "r_precision", "map@r")
 """The columns of the paper's tables."""
 RESERVED = ("untrained", "untrained+pca")
 """Rows that every benchmark has."""
-SPLITS = ("classes", "stratified", "images")
+SPLITS = ("classes", "stratified", "images", "official")
 """Ways to halve the data; any other name is that of a file of ids."""
 NOT_SEARCHED = ("model.dimensions", "training.seed", "training.metric")
 """Fields that are the same for all trials: those of the table's headings and of the protocol."""
 
 
 class DataSection(Section):
-    """The data set, and how it is halved: classes, stratified, images, or a file of ids."""
+    """The data set, and how it is halved: classes, stratified, images, official, a file of ids."""
 
     name: str
     root: str | None = None

@@ -50,6 +50,7 @@ from truerank.benchmark.tasks import (
 )
 from truerank.benchmark.workers import ClusterWorkers, Crew, Half, Stopped, Workers
 from truerank.datasets.base import Dataset
+from truerank.datasets.catalogue import official
 from truerank.datasets.catalogue import read as catalogue_read
 from truerank.losses.registry import SearchChoice
 
@@ -197,7 +198,10 @@ def _config(given: Any) -> BenchmarkConfig:
 
 
 def _read(config: BenchmarkConfig, data: Dataset | None) -> Dataset:
-    return catalogue_read(config.data.name, config.data.root) if data is None else data
+    if data is not None:
+        return data
+    name = official(config.data.name) if config.data.split == "official" else config.data.name
+    return catalogue_read(name, config.data.root)
 
 
 def _check(config: BenchmarkConfig, data: Dataset, layout: Layout) -> Splits:

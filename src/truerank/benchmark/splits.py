@@ -60,12 +60,13 @@ def make_splits(data: Dataset, split: str, folds: int) -> Splits:
         "classes": the data set's own training and test classes, or the first and the second half
         of its classes. "stratified": the classes below each coarsest label are dealt out in turn,
         to the halves and to the folds. "images": the first half of each class's images is searched
-        on, the other tested. Anything else is a JSON file with the ids of "search" and "test".
+        on, the other tested. "official": the data set's own training and test images, whose classes
+        may be the same. Anything else is a JSON file with the ids of "search" and "test".
     folds : int
     """
     names = _names(data)
-    if split == "classes":
-        search, test = _by_classes(data)
+    if split in ("classes", "official"):
+        search, test = _by_classes(data, shared=split == "official")
     elif split == "stratified":
         search, test = _dealt(data.labels, 2)
     elif split == "images":
@@ -101,18 +102,20 @@ def _names(data: Dataset) -> list[str]:
     return [f"row {row}" for row in range(len(data))]
 
 
-def _by_classes(data: Dataset) -> tuple[Rows, Rows]:
+def _by_classes(data: Dataset, *, shared: bool) -> tuple[Rows, Rows]:
     if "train" in data.splits:
         test = [data.splits[name] for name in ("test", *_sides(data)) if name in data.splits]
         if test:
             search, tested = data.splits["train"], np.unique(np.concatenate(test))
-            shared = np.intersect1d(data.fine_labels[search], data.fine_labels[tested])
-            if len(shared):
+            both = np.intersect1d(data.fine_labels[search], data.fine_labels[tested])
+            if len(both) and not shared:
                 raise InputError(
-                    f"{len(shared)} classes of {data.name} are in its training and its test split, "
-                    f"{shared[0]!r} for one; data.split: images is for such a data set."
+                    f"{len(both)} classes of {data.name} are in its training and its test split, "
+                    f"{both[0]!r} for one; data.split: official is for such a data set, or images."
                 )
             return search, tested
+    if shared:
+        raise InputError(f"{data.name} has no training and test split; set data.split: images.")
     first, second = class_folds(data.class_numbers, 2)
     return first, second
 
@@ -150,8 +153,8 @@ def _by_images(data: Dataset) -> tuple[Rows, Rows]:
 def _by_file(path: Path, names: list[str]) -> tuple[Rows, Rows]:
     if not path.is_file():
         raise InputError(
-            "data.split must be classes, stratified, images or a JSON file with the ids of search "
-            f"and test. Got {str(path)!r} instead."
+            "data.split must be classes, stratified, images, official or a JSON file with the ids "
+            f"of search and test. Got {str(path)!r} instead."
         )
     given = read_json(path)
     if not isinstance(given, dict) or not {"search", "test"} <= set(given):

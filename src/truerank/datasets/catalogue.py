@@ -57,11 +57,16 @@ class DatasetEntry:
     aliases: tuple[str, ...] = ()
     fetched: bool = False
     """Whether `truerank data get` can fetch the data set."""
+    shares_classes: bool = False
+    """Whether training and test have the same classes, as in classification."""
 
 
 NOT_STATED = "none stated; photographs of others: research use"
 NON_COMMERCIAL = "non-commercial research and education"
 BY_AGREEMENT = "by agreement with its authors: non-commercial research"
+
+OFFICIAL = "-official"
+"""What the name of a data set's official split ends with."""
 
 INATURALIST = (
     "Van Horn, Mac Aodha, Song, Cui, Sun, Shepard, Adam, Perona, Belongie: The iNaturalist Species "
@@ -72,6 +77,21 @@ DYML = (
     "Sun, Zhu, Zhang, Zheng, Qiu, Zhang, Wei: Dynamic Metric Learning: Towards a Scalable Metric "
     "Space to Accommodate Multiple Semantic Scales. CVPR 2021."
 )
+
+
+def _official(
+    entry: DatasetEntry, reader: Callable[..., Dataset], train: int, test: int, classes: int
+) -> DatasetEntry:
+    """The same images in the halves that their authors made for classification."""
+    return replace(
+        entry,
+        name=f"{entry.name}{OFFICIAL}",
+        title=f"{entry.title}, classes in both halves",
+        reader=partial(reader, official=True),
+        expected={"train": (train, classes), "test": (test, classes)},
+        aliases=tuple(f"{alias}{OFFICIAL}" for alias in entry.aliases),
+        shares_classes=True,
+    )
 
 
 def _inaturalist(suffix: str, levels: str, reader: Callable[[str, Any], Dataset]) -> DatasetEntry:
@@ -104,6 +124,28 @@ def _dyml_by_level(topic: str) -> list[DatasetEntry]:
     ]
 
 
+CUB = DatasetEntry(
+    "cub-200-2011",
+    "Caltech-UCSD Birds 200",
+    read_cub,
+    "cub-200-2011.md",
+    NOT_STATED,
+    "Wah, Branson, Welinder, Perona, Belongie: The Caltech-UCSD Birds-200-2011 Dataset. "
+    "California Institute of Technology, CNS-TR-2011-001, 2011.",
+    {"train": (5_864, 100), "test": (5_924, 100)},
+    ("cub", "cub-200"),
+)
+CARS = DatasetEntry(
+    "cars-196",
+    "Stanford Cars",
+    read_cars,
+    "cars-196.md",
+    NON_COMMERCIAL,
+    "Krause, Stark, Deng, Fei-Fei: 3D Object Representations for Fine-Grained Categorization. "
+    "Workshop on 3D Representation and Recognition, ICCV 2013.",
+    {"train": (8_054, 98), "test": (8_131, 98)},
+    ("cars", "stanford-cars"),
+)
 _ALL = (
     DatasetEntry(
         "quickdraw",
@@ -128,28 +170,10 @@ _ALL = (
         ("emoji-families",),
         fetched=True,
     ),
-    DatasetEntry(
-        "cub-200-2011",
-        "Caltech-UCSD Birds 200",
-        read_cub,
-        "cub-200-2011.md",
-        NOT_STATED,
-        "Wah, Branson, Welinder, Perona, Belongie: The Caltech-UCSD Birds-200-2011 Dataset. "
-        "California Institute of Technology, CNS-TR-2011-001, 2011.",
-        {"train": (5_864, 100), "test": (5_924, 100)},
-        ("cub", "cub-200"),
-    ),
-    DatasetEntry(
-        "cars-196",
-        "Stanford Cars",
-        read_cars,
-        "cars-196.md",
-        NON_COMMERCIAL,
-        "Krause, Stark, Deng, Fei-Fei: 3D Object Representations for Fine-Grained Categorization. "
-        "Workshop on 3D Representation and Recognition, ICCV 2013.",
-        {"train": (8_054, 98), "test": (8_131, 98)},
-        ("cars", "stanford-cars"),
-    ),
+    CUB,
+    _official(CUB, read_cub, 5_994, 5_794, 200),
+    CARS,
+    _official(CARS, read_cars, 8_144, 8_041, 196),
     DatasetEntry(
         "stanford-online-products",
         "Stanford Online Products",
@@ -261,6 +285,19 @@ def find(name: str) -> DatasetEntry:
     return entry
 
 
+def official(name: str) -> str:
+    """The name under which a data set is read in its official split, if it has one.
+
+    Examples
+    --------
+    >>> from truerank.datasets.catalogue import official
+    >>> official("cub"), official("stanford-online-products")
+    ('cub-200-2011-official', 'stanford-online-products')
+    """
+    known = find(name).name
+    return f"{known}{OFFICIAL}" if f"{known}{OFFICIAL}" in ENTRIES else known
+
+
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
@@ -324,7 +361,7 @@ def _differences(entry: DatasetEntry, data: Dataset) -> list[str]:
             f"{entry.name} is not complete or not the standard one: {'; '.join(found)}. Scores on "
             "it do not compare with published ones."
         )
-    if "train" in data.splits:
+    if "train" in data.splits and not entry.shares_classes:
         trained = np.unique(data.fine_labels[data.splits["train"]])
         for split in ("test", "query", "gallery"):
             if split not in data.splits:

@@ -46,16 +46,17 @@ CARS_LISTS = {
 CARS_FOLDERS = ("cars_{0}", "car_data/{0}", "car_data/car_data/{0}")
 
 
-def read_cars(name: str, root: str | os.PathLike[str]) -> Dataset:
-    """Cars by model. Which of the two lists names a picture is for classification; see the split.
+def read_cars(name: str, root: str | os.PathLike[str], official: bool = False) -> Dataset:
+    """Cars by model, split by model: 1 to 98 train, 99 to 196 test.
 
-    The standard split of metric learning goes by model: 1 to 98 train, 99 to 196 test.
+    The `official` split is for classification. Every model is in both of its halves.
     """
     folder = find_root(name, root, ())
     if list_of_all := _find(folder, (ALL_IN_ONE,)):
-        paths, models = _annotations(list_of_all, "relative_im_path")
+        paths, models, tested = _annotations(list_of_all, "relative_im_path", official)
+        parts = ["test" if flag else "train" for flag in tested]
     else:
-        paths, models = [], []
+        paths, models, parts = [], [], []
         for part, stems in CARS_LISTS.items():
             file = _find(folder, stems)
             if file is None:
@@ -64,18 +65,21 @@ def read_cars(name: str, root: str | os.PathLike[str]) -> Dataset:
                     f"{CARS_LISTS['test'][0]} (.mat or .csv), in {folder} or in devkit inside it; "
                     f"{stems[0]} is not there."
                 )
-            files, numbers = _annotations(file, "fname")
+            files, numbers, _ = _annotations(file, "fname")
             paths += _locate(name, folder, part, files)
             models += numbers
+            parts += [part] * len(files)
     check_images(name, folder, paths)
     labels = np.array(models, np.int64)
+    if not official:
+        parts = np.where(labels <= CARS_LAST_TRAIN_CLASS, "train", "test").tolist()
     return Dataset(
         name,
         ImageFiles(paths, folder),
         labels,
         ("model",),
         ids=np.array(paths),
-        splits=split_rows(np.where(labels <= CARS_LAST_TRAIN_CLASS, "train", "test")),
+        splits=split_rows(parts),
     )
 
 
@@ -89,10 +93,12 @@ def _find(folder: Path, stems: tuple[str, ...]) -> Path | None:
     return next((file for file in candidates if file.is_file()), None)
 
 
-def _annotations(file: Path, path_column: str) -> tuple[list[str], list[int]]:
-    """File names and model numbers of an annotation file."""
+def _annotations(
+    file: Path, path_column: str, flagged: bool = False
+) -> tuple[list[str], list[int], list[int]]:
+    """File names and model numbers of an annotation file; where `flagged`, 1 for a test picture."""
     if file.suffix == ".csv":
-        return _read_csv(file, path_column)
+        return _read_csv(file, path_column, flagged)
     try:
         from scipy.io import loadmat
     except ImportError as error:
@@ -102,15 +108,18 @@ def _annotations(file: Path, path_column: str) -> tuple[list[str], list[int]]:
         return (
             [str(path) for path in entries[path_column]],
             [int(number) for number in entries["class"]],
+            [int(flag) for flag in entries["test"]] if flagged else [],
         )
     except Exception as error:  # whatever the parser says of another or a damaged file
         raise InputError(
             f"{file} must be a MATLAB file with 'annotations' that have the fields "
-            f"{path_column} and class."
+            f"{path_column}{', test' if flagged else ''} and class."
         ) from error
 
 
-def _read_csv(file: Path, path_column: str) -> tuple[list[str], list[int]]:
+def _read_csv(
+    file: Path, path_column: str, flagged: bool
+) -> tuple[list[str], list[int], list[int]]:
     """A CSV list with a header; or without, as file, four corners of a box, model."""
     rows = list(csv.reader(read_lines(file)))
     names = [cell.strip().lower() for cell in rows[0]]
@@ -121,7 +130,10 @@ def _read_csv(file: Path, path_column: str) -> tuple[list[str], list[int]]:
         path, number = 0, len(names) - 1
     if any(len(row) != len(names) for row in rows):
         raise InputError(f"the rows of {file} must have one number of cells.")
-    return [row[path] for row in rows], [whole_number(row[number], file) for row in rows]
+    if flagged and "test" not in names:
+        raise InputError(f"{file} needs a column test, which says to which half a picture belongs.")
+    flags = [whole_number(row[names.index("test")], file) for row in rows] if flagged else []
+    return [row[path] for row in rows], [whole_number(row[number], file) for row in rows], flags
 
 
 def _locate(name: str, folder: Path, part: str, files: list[str]) -> list[str]:
@@ -143,10 +155,18 @@ CUB_LAST_TRAIN_CLASS = 100
 """The last species of the training half; by custom the second half tests."""
 
 
-def read_cub(name: str, root: str | os.PathLike[str]) -> Dataset:
-    """Birds by species; train_test_split.txt is for classification and is not used."""
+CUB_OFFICIAL = "train_test_split.txt"
+
+
+def read_cub(name: str, root: str | os.PathLike[str], official: bool = False) -> Dataset:
+    """Birds by species, split by species: 1 to 100 train, 101 to 200 test.
+
+    The `official` split is for classification. Every species is in both of its halves.
+    """
     lists = ("images.txt", "image_class_labels.txt", "classes.txt", "images")
-    folder = find_root(name, root, lists, inside=("CUB_200_2011",))
+    needed = (*lists, CUB_OFFICIAL) if official else lists
+    folder = find_root(name, root, needed, inside=("CUB_200_2011",))
+    is_training = dict(read_rows(folder / CUB_OFFICIAL, "image_id is_training")) if official else {}
     species = dict(read_rows(folder / lists[2], "class_id name"))
     of_image = dict(read_rows(folder / lists[1], "image_id class_id"))
     paths, labels, splits = [], [], []
@@ -159,6 +179,10 @@ def read_cub(name: str, root: str | os.PathLike[str]) -> Dataset:
         paths.append(path)
         labels.append(species[number])
         is_train = whole_number(number, folder / lists[2]) <= CUB_LAST_TRAIN_CLASS
+        if official:
+            if image not in is_training:
+                raise InputError(f"{folder / CUB_OFFICIAL} has no line for image {image}.")
+            is_train = whole_number(is_training[image], folder / CUB_OFFICIAL) == 1
         splits.append("train" if is_train else "test")
     check_images(name, folder / "images", paths)
     return Dataset(
