@@ -141,4 +141,13 @@ def test_a_training_is_known_by_what_it_depends_on(tmp_path: Path) -> None:
     assert type(task)(**{**vars(task), "config": other}).digest != task.digest
     older = {**task.config, "model": {**task.config["model"], "pretrained": True}}
     assert type(task)(**{**vars(task), "config": older}).digest == task.digest
+    for section, name, changed in (
+        ("augmentation", "square", True),
+        ("optimiser", "lowest", 1e-9),
+    ):
+        fields = task.config[section]
+        lacks = {**task.config, section: {k: v for k, v in fields.items() if k != name}}
+        has = {**task.config, section: {**fields, name: changed}}
+        assert type(task)(**{**vars(task), "config": lacks}).digest == task.digest
+        assert type(task)(**{**vars(task), "config": has}).digest != task.digest
     bench.studies.close()

@@ -110,6 +110,22 @@ def test_the_centre_crop_is_the_papers() -> None:
     np.testing.assert_allclose(boxes, [[512 - 227, 256 - 227, 512 + 227, 256 + 227]] * 2)
 
 
+def test_a_square_resize_ignores_the_ratio_of_the_sides() -> None:
+    """Pillow is the oracle: both sides to 64, then the middle 48 of each."""
+    augmentation = Augmentation(resize=64, crop=48, square=True)
+    boxes = augmentation.centre(512, 1024, 2)
+    np.testing.assert_allclose(boxes, [[128, 64, 896, 448]] * 2)
+    image = noise(1, 160, 100)[0]
+    resized = Image.fromarray(image).resize((64, 64), Image.Resampling.BILINEAR)
+    wanted = np.asarray(resized.crop((8, 8, 56, 56)), float).transpose(2, 0, 1)
+    found = cut_one(image, augmentation.centre(160, 100, 1)[0], False, 48).astype(float)
+    inner = (slice(None), slice(2, -2), slice(2, -2))  # the resized image's edge has neighbours
+    assert np.abs(found[inner] - wanted[inner]).max() <= 2
+    plain = Augmentation(resize=64, crop=48)
+    assert not np.allclose(plain.centre(512, 1024, 2), boxes)
+    np.testing.assert_array_equal(plain.centre(70, 70, 1), augmentation.centre(70, 70, 1))
+
+
 def test_draws_belong_to_seed_epoch_and_position() -> None:
     few, many = draw(3, 5, 10), draw(3, 5, 1000)
     np.testing.assert_array_equal(few, many[:10])

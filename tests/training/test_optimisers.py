@@ -110,6 +110,73 @@ def test_steps_and_plateaus() -> None:
     assert plateau([math.nan], 1) == 1
 
 
+def test_a_cosine_by_epoch_stays_within_one() -> None:
+    """Torch's scheduler is the oracle, stepped at the end of 4 epochs of 3 iterations."""
+    schedule = ScheduleConfig(name="cosine", by="epoch")
+    weight = torch.nn.Parameter(torch.zeros(1))
+    peer = torch.optim.lr_scheduler.CosineAnnealingLR(torch.optim.SGD([weight], lr=1.0), T_max=4)
+    for epoch in range(4):
+        shares = [rate(schedule, 3 * epoch + i, 12, epoch=epoch, begun=3 * epoch) for i in range(3)]
+        assert shares == pytest.approx(peer.get_last_lr() * 3)
+        peer.optimizer.step()
+        peer.step()
+
+
+def test_a_cosine_ends_at_the_lowest_rate_of_each_optimiser() -> None:
+    """Torch's scheduler is the oracle; a rate that is lower than `lowest` stays where it is."""
+    rates: list[list[float]] = []
+
+    class Rates(Watch):
+        def step(self, iteration: int, total: int) -> None:
+            groups = [o.param_groups for o in self.trainer._step._optimisers]
+            rates.append([group["lr"] for some in groups for group in some])
+
+    trained(
+        Rates(),
+        optimiser={"name": "adam", "lr": 1e-3, "head_lr": 1e-5, "lowest": 1e-4},
+        loss_optimiser={"name": "sgd", "lr": 0.5, "lowest": 0.1},
+        schedule={"name": "cosine", "by": "epoch"},
+        training={"epochs": 3, "iterations": 2},
+    )
+    trunk, head, own = zip(*rates, strict=True)
+    for found, highest, lowest in ((trunk, 1e-3, 1e-4), (own, 0.5, 0.1)):
+        weight = torch.nn.Parameter(torch.zeros(1))
+        optimiser = torch.optim.SGD([weight], lr=highest)
+        peer = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=3, eta_min=lowest)
+        wanted = []
+        for _ in range(3):
+            wanted += peer.get_last_lr() * 2
+            optimiser.step()
+            peer.step()
+        assert list(found) == pytest.approx(wanted)
+    assert list(head) == pytest.approx([1e-5] * 6)
+
+
+def test_scale_and_shift_of_batch_normalisation_rest_where_all_is_frozen() -> None:
+    def moved(frozen: Any) -> set[str]:
+        trainer = Trainer(
+            settings(
+                model={"freeze_batchnorm": frozen},
+                schedule={"frozen_trunk": 1},  # what rested wakes up
+                training={"epochs": 1, "iterations": 2},
+            ),
+            sketches().subset("train"),
+        )
+        before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+        after = trainer.fit().model.state_dict()
+        return {name for name, value in after.items() if not torch.equal(value, before[name])}
+
+    statistics = {f"trunk.{layer}.{name}" for layer in (1, 5, 9, 13)
+                  for name in ("running_mean", "running_var", "num_batches_tracked")}  # fmt: skip
+    affine = {f"trunk.{layer}.{name}" for layer in (1, 5, 9, 13) for name in ("weight", "bias")}
+    everything = moved(False)
+    assert statistics | affine < everything
+    assert moved(True) == everything - statistics
+    assert moved("all") == everything - statistics - affine
+    with pytest.raises(InputError, match=r"'model\.freeze_batchnorm' must be .* Got 'some'"):
+        Config.of(settings(model={"freeze_batchnorm": "some"}))
+
+
 def test_a_plateau_needs_a_validation() -> None:
     data = sketches().subset("train")
     with pytest.raises(InputError, match="the schedule plateau goes by the validation metric"):

@@ -42,6 +42,9 @@ SAVE_EVERY = 60.0
 
 OF_THE_MACHINE = ("device", "workers", "pipeline")
 """Fields of a training that may differ when it goes on elsewhere."""
+ADDED = (("augmentation", "square", False), ("optimiser", "lowest", 0.0),
+         ("loss_optimiser", "lowest", 0.0), ("schedule", "by", "iteration"))  # fmt: skip
+"""Fields that folders of earlier versions lack, and values with which they change no training."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +89,15 @@ class TrainFold:
     @property
     def digest(self) -> str:
         """SHA-256 of all that the training depends on; not of the data, nor of the machine."""
-        training = self.config["training"]
-        kept = {name: value for name, value in training.items() if name not in OF_THE_MACHINE}
-        model = dict(self.config["model"])
-        if model["trunk"] in WITHOUT_WEIGHTS:
-            model["pretrained"] = True  # as older folders have it, where it did as little
+        config = {name: dict(section) for name, section in self.config.items()}
+        for name in OF_THE_MACHINE:
+            config["training"].pop(name)
+        if config["model"]["trunk"] in WITHOUT_WEIGHTS:
+            config["model"]["pretrained"] = True  # as older folders have it, where it did as little
+        for section, name, value in ADDED:
+            if config[section].get(name) == value:
+                config[section].pop(name, None)
         own = None if self.own is None else [Path(self.own.file).name, self.own.object]
-        config = {**self.config, "training": kept, "model": model}
         content = [config, own, dict(self.parameters), self.fold]
         return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

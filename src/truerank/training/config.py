@@ -57,7 +57,7 @@ class ModelConfig(Section):
     pretrained: bool = True
     dimensions: int = Field(default=128, ge=1)
     head: Literal["linear", "layernorm"] = "linear"
-    freeze_batchnorm: bool | None = None
+    freeze_batchnorm: bool | Literal["all"] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -76,6 +76,7 @@ class AugmentationConfig(Section):
     scale: tuple[float, float] = (0.16, 1.0)
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
     flip: float = Field(default=0.5, ge=0, le=1)
+    square: bool = False
 
     @model_validator(mode="after")
     def _ranges(self) -> AugmentationConfig:
@@ -89,7 +90,7 @@ class AugmentationConfig(Section):
 
     def build(self) -> Augmentation:
         """The augmentation that the fields describe."""
-        return Augmentation(self.resize, self.crop, self.scale, self.ratio, self.flip)
+        return Augmentation(**self.model_dump())
 
 
 class SamplerConfig(Section):
@@ -132,13 +133,14 @@ class LossConfig(Section):
 
 
 class OptimiserConfig(Section):
-    """An optimiser; only SGD has Nesterov's momentum."""
+    """An optimiser; only SGD has Nesterov's momentum. A cosine schedule ends at `lowest`."""
 
     name: Literal["rmsprop", "sgd", "adam", "adamw"] = "rmsprop"
     lr: float = Field(default=1e-6, gt=0)
     weight_decay: float = Field(default=1e-4, ge=0)
     momentum: float = Field(default=0.9, ge=0, lt=1)
     nesterov: bool = False
+    lowest: float = Field(default=0.0, ge=0)
 
     @model_validator(mode="after")
     def _nesterov(self) -> OptimiserConfig:
@@ -165,10 +167,12 @@ class ScheduleConfig(Section):
     """How the learning rates change: linearly up over `warmup` iterations, then by `name`.
 
     `step` multiplies them by `factor` after every `every` epochs, `plateau` when the validation
-    metric has not risen for `every` epochs. The trunk rests in the first `frozen_trunk` iterations.
+    metric has not risen for `every` epochs. `cosine` goes on with every iteration, or `by` epoch.
+    The trunk rests in the first `frozen_trunk` iterations.
     """
 
     name: Literal["constant", "cosine", "step", "plateau"] = "constant"
+    by: Literal["iteration", "epoch"] = "iteration"
     warmup: int = Field(default=0, ge=0)
     every: int = Field(default=10, ge=1)
     factor: float = Field(default=0.1, gt=0, lt=1)
@@ -385,11 +389,14 @@ _KINDS = {
 }
 
 
+_ALTERNATIVE = re.compile(r"(list\[|literal\[|str$|bool$)")
+
+
 def describe_error(error: ValidationError, source: str, model: type[BaseModel]) -> str:
     """A sentence about the first thing that is wrong: the field's name and what came."""
     first = error.errors(include_url=False)[0]
     # A union reports each alternative that failed; the field is what comes before them.
-    path = [str(part) for part in first["loc"] if not re.match(r"(list\[|str$)", str(part))]
+    path = [str(part) for part in first["loc"] if not _ALTERNATIVE.match(str(part))]
     field, got = ".".join(path), shortened(first["input"])
     field = field if len(field) <= LONGEST else f"{field[:LONGEST]}..."
     if first["type"] == "missing":

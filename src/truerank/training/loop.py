@@ -291,7 +291,8 @@ class Trainer:
         settings = self.config.training
         return rate(
             self.config.schedule, self.iteration, settings.epochs * settings.iterations,
-            epoch=self.epoch, values=[record.get(settings.metric, 0.0) for record in self.history],
+            epoch=self.epoch, begun=self.epoch * settings.iterations,
+            values=[record.get(settings.metric, 0.0) for record in self.history],
         )  # fmt: skip
 
     def _saved_on_failure(self, batches: Iterator[torch.Tensor]) -> Iterator[torch.Tensor]:
@@ -408,11 +409,16 @@ class Step:
     ) -> None:
         self.model, self.loss, self.config = model, loss, config
         self._precision, self._device = precision, next(model.parameters()).device
+        sections, ends = (config.optimiser, config.loss_optimiser), config.schedule.name == "cosine"
         self._optimisers = [model_optimiser(model, config.optimiser)]
         own = list(loss.parameters())
         if own:
             self._optimisers.append(make_optimiser(own, config.loss_optimiser))
-        self._rates = [group["lr"] for o in self._optimisers for group in o.param_groups]
+        self._rates = [
+            (group["lr"], min(group["lr"], section.lowest if ends else 0.0))
+            for section, optimiser in zip(sections, self._optimisers, strict=False)
+            for group in optimiser.param_groups
+        ]
         self._scaler = torch.amp.GradScaler(self._device.type, enabled=precision is torch.float16)
         self._may_record = may_record
         self._pass: Callable[[torch.Tensor], torch.Tensor] = model
@@ -428,7 +434,8 @@ class Step:
         rates = iter(self._rates)
         for optimiser in self._optimisers:
             for group in optimiser.param_groups:
-                group["lr"] = next(rates) * share
+                highest, lowest = next(rates)
+                group["lr"] = lowest + (highest - lowest) * share
         if self._whole is None:
             self._whole = self._recorded(crops, labels) if self._may_record else self._update
         return self._whole(crops, labels).detach()

@@ -154,11 +154,13 @@ def rate(
     total: int,
     *,
     epoch: int = 0,
+    begun: int = 0,
     values: Sequence[float] = (),
 ) -> float:
     """The share of the learning rate in an iteration, counted from 0: warm-up, then the schedule.
 
-    `epoch` is the number of epochs that are done, `values` the validation metric after each.
+    `epoch` is the number of epochs that are done, in `begun` iterations, and `values` is the
+    validation metric after each.
 
     Examples
     --------
@@ -175,7 +177,9 @@ def rate(
         return config.factor ** (epoch // config.every)
     if config.name == "plateau":
         return config.factor ** plateau(values, config.every)
-    return (1 + math.cos(math.pi * (iteration - config.warmup) / (total - config.warmup))) / 2
+    done = begun if config.by == "epoch" else iteration
+    done = max(done - config.warmup, 0)
+    return (1 + math.cos(math.pi * done / (total - config.warmup))) / 2
 
 
 def plateau(values: Sequence[float], patience: int) -> int:

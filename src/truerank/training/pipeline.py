@@ -223,6 +223,8 @@ class Augmentation:
         Width over height of the training crop, before it is scaled to a square.
     flip : float
         The probability that a training crop is mirrored.
+    square : bool
+        Evaluation scales both sides to `resize`, not only the short one.
     """
 
     resize: int = 256
@@ -230,6 +232,7 @@ class Augmentation:
     scale: tuple[float, float] = (0.16, 1.0)
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
     flip: float = 0.5
+    square: bool = False
 
     def random(
         self, heights: Any, widths: Any, draws: Floats
@@ -265,9 +268,10 @@ class Augmentation:
         """Boxes (N, 4) of the evaluation's crop: the centre of the image scaled to `resize`."""
         height = np.broadcast_to(np.asarray(heights, np.float64), (count,))
         width = np.broadcast_to(np.asarray(widths, np.float64), (count,))
-        half = np.minimum(height, width) * (self.crop / self.resize / 2)
-        x, y = width / 2, height / 2
-        return np.stack([x - half, y - half, x + half, y + half], axis=1)
+        sides = np.stack([width, height], axis=1)
+        kept = sides if self.square else np.minimum(height, width)[:, None]
+        half = kept * (self.crop / self.resize / 2)
+        return np.hstack([sides / 2 - half, sides / 2 + half])
 
 
 def draw(seed: int, epoch: int, count: int) -> Floats:

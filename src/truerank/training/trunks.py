@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -527,9 +527,10 @@ class Embedder(nn.Module):
         Of the embedding.
     head : {"linear", "layernorm"}
         With "layernorm" the features are standardised, image by image, before the linear layer.
-    freeze_batchnorm : bool, optional
+    freeze_batchnorm : bool or "all", optional
         Keep the running statistics of the trunk's batch normalisation; its scale and shift still
-        train. By default that is done for pretrained trunks, whose statistics mean something.
+        train, except with "all". By default the statistics of pretrained trunks are kept, as they
+        mean something.
 
     Examples
     --------
@@ -549,7 +550,7 @@ class Embedder(nn.Module):
         dimensions: int = 128,
         *,
         head: str = "linear",
-        freeze_batchnorm: bool | None = None,
+        freeze_batchnorm: bool | Literal["all"] | None = None,
     ) -> None:
         check_choice("head", head, ("linear", "layernorm"), of="Embedder")
         if dimensions < 1:
@@ -569,13 +570,25 @@ class Embedder(nn.Module):
         self.register_buffer("std", _levels(trunk.std) if trunk.std else torch.ones(()))
         self.freeze_batchnorm = trunk.pretrained if freeze_batchnorm is None else freeze_batchnorm
         self.resting = False
+        self._fix_batchnorm()
 
     def rest_trunk(self, resting: bool) -> None:
         """Keep the trunk as it is, its statistics included, or let it train again."""
         if resting != self.resting:
             self.resting = resting
             self.trunk.requires_grad_(not resting)
+            self._fix_batchnorm()
             self.train(self.training)
+
+    def _fix_batchnorm(self) -> None:
+        """Exclude scale and shift of batch normalisation from training, where that is wanted."""
+        if self.freeze_batchnorm == "all":
+            for module in self._batchnorms():
+                module.requires_grad_(False)
+
+    def _batchnorms(self) -> Iterator[nn.Module]:
+        kind = nn.modules.batchnorm._BatchNorm
+        return (module for module in self.trunk.modules() if isinstance(module, kind))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Unit vectors (B, dimensions), in float32 even where the layers ran in less."""
@@ -590,9 +603,8 @@ class Embedder(nn.Module):
         if mode and self.resting:
             self.trunk.eval()
         if mode and self.freeze_batchnorm:
-            for module in self.trunk.modules():
-                if isinstance(module, nn.modules.batchnorm._BatchNorm):
-                    module.eval()
+            for module in self._batchnorms():
+                module.eval()
         return self
 
 
