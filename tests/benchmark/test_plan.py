@@ -142,9 +142,8 @@ def test_a_training_is_known_by_what_it_depends_on(tmp_path: Path) -> None:
     older = {**task.config, "model": {**task.config["model"], "pretrained": True}}
     assert type(task)(**{**vars(task), "config": older}).digest == task.digest
     for section, name, changed in (
-        ("augmentation", "square", True),
-        ("optimiser", "lowest", 1e-9),
-    ):
+        ("augmentation", "square", True), ("optimiser", "lowest", 1e-9), ("training", "chunk", 3),
+    ):  # fmt: skip
         fields = task.config[section]
         lacks = {**task.config, section: {k: v for k, v in fields.items() if k != name}}
         has = {**task.config, section: {**fields, name: changed}}

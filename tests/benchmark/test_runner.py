@@ -103,6 +103,21 @@ def test_the_linear_lane_stands_apart(tmp_path: Path, drawings: Path) -> None:
     assert same[0] == pytest.approx(same[1], abs=1e-3)  # all folds have the same trunk
 
 
+@pytest.mark.slow
+def test_batches_in_chunks_give_one_table_for_any_number_of_jobs(
+    tmp_path: Path, drawings: Path
+) -> None:
+    data, shared = read(drawings), settings(drawings)["shared"]
+    shared = {**shared, "training": {**shared["training"], "chunk": 3}}
+    config = settings(drawings, shared=shared, protocol=QUICK)
+    for jobs in (1, 2):
+        benchmark.run(config, tmp_path / str(jobs), data=data, jobs=jobs)
+    one, two = ((tmp_path / jobs / "table.json").read_bytes() for jobs in ("1", "2"))
+    assert one == two
+    plan = benchmark.describe_plan(config, data)
+    assert "training.chunk: 3 (paper: none)" in plan
+
+
 def test_a_loss_that_fails_stops_with_a_sentence_and_what_is_done_is_kept(
     tmp_path: Path, drawings: Path
 ) -> None:

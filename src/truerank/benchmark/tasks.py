@@ -43,7 +43,8 @@ SAVE_EVERY = 60.0
 OF_THE_MACHINE = ("device", "workers", "pipeline")
 """Fields of a training that may differ when it goes on elsewhere."""
 ADDED = (("augmentation", "square", False), ("optimiser", "lowest", 0.0),
-         ("loss_optimiser", "lowest", 0.0), ("schedule", "by", "iteration"))  # fmt: skip
+         ("loss_optimiser", "lowest", 0.0), ("schedule", "by", "iteration"),
+         ("training", "chunk", None))  # fmt: skip
 """Fields that folders of earlier versions lack, and values with which they change no training."""
 
 
@@ -262,11 +263,17 @@ class TimeTraining:
             trunk = trunks.get(config.model.trunk, pretrained=False, size=size)
             model = trunks.Embedder(trunk, config.model.dimensions).to(device)
             images = torch.zeros(32 if device.type == "cuda" else 4, 3, size, size, device=device)
+            batch, chunk = config.sampler.classes * config.sampler.samples, config.training.chunk
+            passes = [False, True] if chunk is not None and chunk < batch else [True]
             for _ in range(2):  # the first round is slower: kernels are chosen and memory is found
                 started = time.monotonic()
                 mixed = precision is not torch.float32
-                with torch.autocast(device.type, precision, enabled=mixed):
-                    embeddings = model(images)
+                for with_graph in passes:  # in chunks, images go forth twice
+                    with (
+                        torch.set_grad_enabled(with_graph),
+                        torch.autocast(device.type, precision, enabled=mixed),
+                    ):
+                        embeddings = model(images)
                 total: torch.Tensor = embeddings.sum()
                 total.backward()
                 total.item()

@@ -180,7 +180,10 @@ class ScheduleConfig(Section):
 
 
 class TrainingConfig(Section):
-    """How long training lasts, by which metric, and with what arithmetic."""
+    """How long training lasts, by which metric, and with what arithmetic.
+
+    A batch goes through the network in chunks of at most `chunk` images, by default as a whole.
+    """
 
     epochs: int = Field(default=100, ge=1)
     iterations: int = Field(default=100, ge=1)
@@ -191,6 +194,7 @@ class TrainingConfig(Section):
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     deterministic: bool = True
     channels_last: bool = False
+    chunk: int | None = Field(default=None, ge=1)
     pipeline: Literal["auto", "resident", "decoded"] = "auto"
     workers: int | None = Field(default=None, ge=1)
 

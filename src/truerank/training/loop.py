@@ -253,8 +253,8 @@ class Trainer:
                 yield
             except torch.OutOfMemoryError as error:
                 raise InputError(
-                    "the device's memory is full; lower sampler.classes, sampler.samples or "
-                    "augmentation.crop."
+                    "the device's memory is full; set training.chunk, or lower sampler.classes, "
+                    "sampler.samples or augmentation.crop."
                 ) from error
             finally:
                 self._random = devices.capture(self.device)
@@ -430,14 +430,18 @@ class Step:
         return float(self._optimisers[0].param_groups[0]["lr"])
 
     def __call__(self, crops: torch.Tensor, labels: torch.Tensor, share: float) -> torch.Tensor:
-        """The loss of a batch as a tensor, so that the device is not waited for."""
+        """The loss of a batch as a tensor, so that the device is not waited for.
+
+        Steps in chunks are not recorded: dropout has to repeat its random numbers.
+        """
         rates = iter(self._rates)
         for optimiser in self._optimisers:
             for group in optimiser.param_groups:
                 highest, lowest = next(rates)
                 group["lr"] = lowest + (highest - lowest) * share
         if self._whole is None:
-            self._whole = self._recorded(crops, labels) if self._may_record else self._update
+            records = self._may_record and not self._chunks(crops)
+            self._whole = self._recorded(crops, labels) if records else self._update
         return self._whole(crops, labels).detach()
 
     def _recorded(self, crops: torch.Tensor, labels: torch.Tensor) -> Update:
@@ -455,19 +459,51 @@ class Step:
         """Forward pass, loss, backward pass, and a step of the optimisers."""
         for optimiser in self._optimisers:
             optimiser.zero_grad()
-        mixed = self._precision is not torch.float32
-        with torch.autocast(self._device.type, self._precision, enabled=mixed):
-            embeddings = self._pass(crops)
-        loss: torch.Tensor = self.loss(embeddings, labels)
-        if not self._scaler.is_enabled():
-            loss.backward()
-            for optimiser in self._optimisers:
-                optimiser.step()
-            return loss
-        self._scaler.scale(loss).backward()
+        chunks = self._chunks(crops)
+        if chunks:
+            loss = self._backward_in_chunks(crops.tensor_split(chunks), labels)
+        else:
+            loss = self.loss(self._embed(crops), labels)
+            self._scaler.scale(loss).backward()
         for optimiser in self._optimisers:
             self._scaler.step(optimiser)
         self._scaler.update()
+        return loss
+
+    def _embed(self, crops: torch.Tensor) -> torch.Tensor:
+        mixed = self._precision is not torch.float32
+        with torch.autocast(self._device.type, self._precision, enabled=mixed):
+            return self._pass(crops)
+
+    def _chunks(self, crops: torch.Tensor) -> int:
+        """The number of chunks that a batch is divided into; 0 where it is not."""
+        most = self.config.training.chunk
+        return 0 if most is None or len(crops) <= most else math.ceil(len(crops) / most)
+
+    def _backward_in_chunks(
+        self, chunks: Sequence[torch.Tensor], labels: torch.Tensor
+    ) -> torch.Tensor:
+        """The loss and the gradient of the whole batch, in the memory of one chunk.
+
+        The loss needs the embeddings of all images at once, the network does not. So they are
+        computed without a graph, the loss is differentiated with respect to them, and each chunk
+        goes through the network again, with that gradient (gradient caching: Gao, Zhang, Han &
+        Callan, Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup, 2021). The
+        second pass repeats the first: its random numbers and statistics begin at the same state.
+        """
+        begun, parts = [], []
+        with torch.no_grad(), kept_statistics(self.model):
+            for chunk in chunks:
+                begun.append(devices.capture(self._device))
+                parts.append(self._embed(chunk))
+        embeddings = torch.cat(parts).requires_grad_()
+        loss: torch.Tensor = self.loss(embeddings, labels)
+        self._scaler.scale(loss).backward()
+        whole = torch.zeros_like(embeddings) if embeddings.grad is None else embeddings.grad
+        gradients = whole.tensor_split(len(chunks))
+        for chunk, state, gradient in zip(chunks, begun, gradients, strict=True):
+            with devices.borrowed(state, self._device):
+                self._embed(chunk).backward(gradient)
         return loss
 
     def state(self) -> dict[str, Any]:
@@ -534,14 +570,21 @@ def recorded(model: nn.Module, batch: torch.Tensor) -> Callable[[torch.Tensor], 
     The weights stay where they are: an optimiser and `load_state_dict` change what is replayed.
     Recording runs the model a few times; statistics that this changes are put back.
     """
-    before = [buffer.clone() for buffer in model.buffers()]
     sample = torch.zeros_like(batch, memory_format=torch.contiguous_format)
-    replayed: Any = torch.cuda.make_graphed_callables(_Passes(model), (sample,))
+    with kept_statistics(model):
+        replayed: Any = torch.cuda.make_graphed_callables(_Passes(model), (sample,))
+    passes: Callable[[torch.Tensor], torch.Tensor] = replayed
+    return passes
+
+
+@contextmanager
+def kept_statistics(model: nn.Module) -> Iterator[None]:
+    """Run a model in training mode; its statistics are put back afterwards."""
+    before = [buffer.clone() for buffer in model.buffers()]
+    yield
     with torch.no_grad():
         for buffer, kept in zip(model.buffers(), before, strict=True):
             buffer.copy_(kept)
-    passes: Callable[[torch.Tensor], torch.Tensor] = replayed
-    return passes
 
 
 def records_steps(
