@@ -135,8 +135,8 @@ def test_ties_and_what_row_order_could_gain() -> None:
     assert found["ties"].severity == "error"
     worst = max(result.values(), key=lambda score: score.upper - score.lower)
     ends = f"{100 * worst.lower:.2f} to {100 * worst.upper:.2f} %"
-    said = f"The leave-one-out {worst.metric} of these rows is anywhere from {ends} for ties"
-    assert found["ties"].message.startswith(said)
+    said = f"the leave-one-out {worst.metric} of these rows is anywhere from {ends}"
+    assert found["ties"].message.startswith(f"Because of ties, {said}")
     assert f"(leave-one-out {worst.metric})" in str(found)
 
 

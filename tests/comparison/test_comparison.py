@@ -391,7 +391,10 @@ def test_verbose_shows_both_p_values_and_every_note() -> None:
         assert "p (Holm)" not in str(found)
         assert "< 0.0001" in shown
         words = " ".join(shown.split())
-        assert all(" ".join(note.split()) in words for note in found.notes)
+        assert "*** is p < 0.001" in " ".join(str(found).split())
+        assert "***" not in words
+        notes = [note.replace(", *** is p < 0.001", "") for note in found.notes]
+        assert all(" ".join(note.split()) in words for note in notes)
 
 
 def test_lower_is_better_is_marked_in_every_table() -> None:

@@ -17,6 +17,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import truerank
+from tests.builders import clusters
 from tests.report.pages import HOSTILE, hierarchy, leave_one_out, open_set
 from truerank import Task, report
 from truerank.competition.task import public_result
@@ -73,6 +74,20 @@ def test_data_are_no_markup() -> None:
     text = as_json({"a": HOSTILE, "b": "</script><b>&amp;"})
     assert not set("<>&") & set(text)
     assert json.loads(text) == {"a": HOSTILE, "b": "</script><b>&amp;"}
+
+
+def test_the_method_of_intervals_is_worded_as_in_the_notes(tmp_path: Path) -> None:
+    x, y = clusters(0, classes=40, size=4)
+    query, gallery = slice(None, None, 2), slice(1, None, 2)
+    result = truerank.evaluate(
+        x[query], y[query], gallery=x[gallery], gallery_labels=y[gallery], metrics=["map", "eer"]
+    )
+    assert "where the data set" in result.provenance["intervals"]["method"]
+    result.to_html(tmp_path / "page.html", sections=["reproduce"])
+    (model,) = page_of(tmp_path / "page.html")[1]["models"]
+    shown = dict(model["provenance"]["facts"])["intervals"]
+    assert "for metrics whose threshold the data determine" in shown
+    assert any(shown in note for note in result.notes)
 
 
 def test_levels_are_called_by_their_names(tmp_path: Path) -> None:

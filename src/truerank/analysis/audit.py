@@ -919,9 +919,9 @@ def left_open(task: TaskRules, rows: Array, distance: str, threads: int | None) 
         "error" if gaps[worst] > 0.01 else "warning" if gaps[worst] > 0.001 else "note",
         len(open_rows),
         [(int(row),) for row in open_rows],
-        f"The {name} of these rows is anywhere from {tables.percent(score.lower)} to "
-        f"{tables.percent(score.upper)} % for ties: row order alone can gain "
-        f"{tables.percent(score.upper - score.lower)} points in a tool that sorts.",
+        f"Because of ties, the {name} of these rows is anywhere from "
+        f"{tables.percent(score.lower)} to {tables.percent(score.upper)} %: row order alone can "
+        f"gain {tables.percent(score.upper - score.lower)} points in a tool that sorts.",
         "Report the lower bound; check for equal rows, coarse scores or too low a precision.",
     )
     return found

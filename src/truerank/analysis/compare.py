@@ -109,6 +109,7 @@ PRIMARY = "map@r"
 """The metric by which the finding goes, if it was compared."""
 STARRED, FEWEST = "***", 0.001
 """What stands for p values below the second one."""
+_STARS = f", {STARRED} is p < {FEWEST:g}"
 _TESTS = {False: ["p"], True: ["p", "p (Holm)"]}
 """Headers of the columns of p, by whether all are shown."""
 Row = TypeVar("Row", Standing, Difference)
@@ -241,9 +242,8 @@ class Comparison:
         `verbose` adds the uncorrected p values and all notes.
         """
         *others, last = self._tables(verbose)
-        notes = tables.laid_out(
-            last, self.notes, rule=rule, more="" if verbose else "comparison.notes"
-        )
+        stated = [note.replace(_STARS, "") if verbose else note for note in self.notes]
+        notes = tables.laid_out(last, stated, rule=rule, more="" if verbose else "comparison.notes")
         parts = [tables.laid_out(table, rule=rule) for table in others]
         return "\n\n".join([text.paragraph(self.finding, strong=rule), *parts, notes])
 
@@ -338,7 +338,7 @@ class Comparison:
         shown = [_short_probability(row.adjusted_p) for row in self.differences]
         tests = _count_tests(self.differences)
         p = f"p by paired tests, corrected for {count(tests, 'test')} (Holm)"
-        p += f", {STARRED} is p < {FEWEST:g}" if STARRED in shown else ""
+        p += _STARS if STARRED in shown else ""
         lines = [f"{scale}; {p}." if tests else f"{scale}."]
         lines += self.untested()
         alone = dict.fromkeys(row.only_runs for row in self.differences if row.only_runs)

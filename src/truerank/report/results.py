@@ -345,7 +345,7 @@ def _provenance(result: Result) -> dict[str, Any]:
         "mean over": {"class": "classes", "query": "queries"}.get(facts.get("average", "")),
         "unmated queries": facts.get("no_mate_option"),
         "never ranked": ", ".join(map(reworded, facts.get("excluded", []))) or None,
-        "intervals": intervals.get("method"),
+        "intervals": tables.reworded_method(intervals.get("method") or ""),
         "seed": intervals.get("seed"),
         "device": facts.get("device"),
         "seconds": facts.get("seconds"),

@@ -377,15 +377,20 @@ def _about_intervals(result: Scored) -> list[str]:
     held = {score.metric for score in result.values() if score.interval is not None}
     if facts is None or not held:
         return []
-    method, target = facts["method"], facts["truth"]
-    for stored, shown in _METHODS.items():
-        method, target = method.replace(stored, shown), target.replace(stored, shown)
+    method, target = reworded_method(facts["method"]), reworded_method(facts["truth"])
     by_level: dict[str, list[str]] = {}
     for name, level in facts.get("units", {}).items():
         if name in held:
             by_level.setdefault(level, []).append(display_name(name))
     lines = [f"{100 * facts['confidence']:g} % intervals by {method}; {target}."]
     return lines + [f"Classes of {level} for {', '.join(of)}." for level, of in by_level.items()]
+
+
+def reworded_method(method: str) -> str:
+    """A stored method of intervals as people read it."""
+    for stored, shown in _METHODS.items():
+        method = method.replace(stored, shown)
+    return method
 
 
 _METHODS = {

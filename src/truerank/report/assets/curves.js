@@ -14,7 +14,7 @@ const KNOWN = {
   cmc: { title: "CMC", text: "A relevant item among the first items.", x: { title: "rank (log)", type: "log", tickvals: [1, 2, 5, 10, 20, 50], range: [0, Math.log10(50)] }, y: Object.assign({ title: "hit rate" }, SHARE) },
   dir: { title: "DIR over FPIR", text: "Identified against accepted unmated queries.", x: Object.assign({}, AT_FAR, { title: "unmated queries accepted (log)", tickvals: [1e-5, 1e-4, 1e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1] }), y: Object.assign({ title: "identified" }, SHARE) },
   mrep: { title: "GOM ReP", text: "Ranking and accepting, over all thresholds.", x: { title: "τ" }, y: Object.assign({ title: "GOM ReP" }, SHARE) },
-  mvp: { title: "GOM VP", text: "How clean and complete the accepted items are.", x: { title: "τ" }, y: Object.assign({ title: "GOM VP" }, SHARE) },
+  mvp: { title: "GOM VP", text: "Overlap of the accepted and the relevant items.", x: { title: "τ" }, y: Object.assign({ title: "GOM VP" }, SHARE) },
   mrp: { title: "GOM RP", text: "How well the accepted relevant items are ranked.", x: { title: "τ" }, y: Object.assign({ title: "GOM RP" }, SHARE) },
   mfr: { title: "GOM FR", text: "What unmated queries accept; lower is better.", x: { title: "τ" }, y: Object.assign({ title: "GOM FR" }, SHARE) },
   utility: { title: "Utility of the classes", text: "Mean over classes, and the middle half of them.", x: { title: "threshold" }, y: Object.assign({ title: "utility" }, SHARE) },
@@ -193,7 +193,7 @@ function gomChart(curves, marks) {
     data: held.flatMap((name, number) => [...lines(name, curves[name].columns, KNOWN[name].title, number), ...taken((marks || {})[name], number, true)]),
     layout: { showlegend: true, xaxis: { title: "τ" }, yaxis: Object.assign({ rangemode: "tozero" }, SHARE) },
   });
-  const text = "Accepted items: clean and complete (VP), well ranked (RP), both (ReP).";
+  const text = "Overlap of accepted and relevant items (VP), their ranking (RP), both combined (ReP).";
   return card("Retrieval and verification", text, chart("Curves of GOM ReP, VP and RP. " + text, make, { file: "gom" }));
 }
 

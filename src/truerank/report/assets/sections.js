@@ -131,7 +131,7 @@ function queriesSection(model) {
   const ranked = model.ranked;
   if (!ranked) return null;
   const entries = [["Worst queries", ranked.worst], ["Best queries", ranked.best]].filter(([, list]) => list.length);
-  return section("queries", "Queries", `The queries with the lowest and the highest ${ranked.shown}. Among items at one distance the irrelevant ones stand first, as the score counts them.`,
+  return section("queries", "Queries", `The queries with the lowest and the highest ${ranked.shown}. Among items at the same distance irrelevant ones come first, as in the score.`,
     tabs("Queries", entries.map(([name, list]) => ({ name, make: () => queryList(model, list) }))), legend([...ranked.worst, ...ranked.best]));
 }
 
@@ -179,7 +179,7 @@ function severitySection(model) {
     data: [{ ...bars(), type: "bar", orientation: "h", y: found.names.map(plain), x: found.errors, marker: { color: found.names.map((_, place) => faint(colour(0), 0.35 + (0.65 * (place + 1)) / found.names.length)) }, hovertemplate: "%{y}: %{x:,}<extra></extra>" }],
     layout: { xaxis: { title: "queries", rangemode: "tozero" }, yaxis: { autorange: "reversed", type: "category" } },
   }), { class: "low", file: "severity" });
-  return section("severity", "Severity of errors", "Not all errors are equal: what a wrong first item still shares with the query, the mildest first.",
+  return section("severity", "Severity of errors", "Queries whose first item is irrelevant, by the finest level that it shares with the query.",
     el("div", { class: "pair" }, drawn, dataTable(table)));
 }
 

@@ -7,8 +7,8 @@ const TILES = [
   ["tar", "TAR", "of the positive pairs accepted", 2],
   ["dir", "DIR", "of the mated queries find a relevant item first and accept it", 2],
   ["open_set_far", "FPIR", "of the unmated queries accept an item", 2],
-  ["vp", "GOM VP", "accepted items: clean and complete", 2],
-  ["rep", "GOM ReP", "accepted items: clean, complete and well ranked", 2],
+  ["vp", "GOM VP", "overlap of the accepted and the relevant items", 2],
+  ["rep", "GOM ReP", "this overlap and the ranking of the accepted items, combined", 2],
 ];
 const WORST_COLUMNS = [
   { name: "class", kind: "text" },

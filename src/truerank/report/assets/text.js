@@ -1,7 +1,7 @@
 "use strict";
 /* Text and numbers: elements whose content is always text, and numbers as Python prints them. */
 
-const DASH = "–";
+const DASH = "-";
 const ABOUT_ALL = new Set(["comparison", "head-to-head", "curves"]);
 let whose = ""; /* the model that sections are about, where there are several */
 
