@@ -65,12 +65,16 @@ REMOVED = {
         "truerank reproduce": "python -m studies runs it, from a checkout of the repository",
         "set_precision": "mrp@tau= is the mean precision at the relevant items accepted at tau",
         "set_recall": "tar@tau= is the share of the positive pairs accepted at the distance tau",
-        "the band of mrp": "mrp@tau= or mrp@far= has an interval at each threshold",
-        "the band of mvp": "mvp@tau= or mvp@far= has an interval at each threshold",
-        "the band of utility": "opis has an interval",
     }.items()
 }
-"""The sentence about each module ("truerank.NAME"), command ("truerank NAME"), metric and band."""
+"""The sentence about each module ("truerank.NAME"), command ("truerank NAME") and metric."""
+
+WITHOUT_BAND = {
+    "mrp": "this curve has no band (mrp@tau= or mrp@far= has an interval at each threshold).",
+    "mvp": "this curve has no band (mvp@tau= or mvp@far= has an interval at each threshold).",
+    "utility": "this curve has no band (opis has an interval).",
+}
+"""What to use instead of the bands that curves had in earlier versions."""
 
 
 class _OldNames(MetaPathFinder, Loader):

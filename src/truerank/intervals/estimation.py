@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truerank._util.arrays import distinct
-from truerank._util.old_names import REMOVED
+from truerank._util.old_names import WITHOUT_BAND
 from truerank._util.threads import HelperThreads
 from truerank._util.types import Integers, Reals
 from truerank.core import registry
@@ -284,7 +284,7 @@ class Estimation:
         """The curves of threshold metrics, with a confidence band where one can be told."""
         moves = {} if self.measured is None else self.measured.curve_moves(curves)
         reason = self.why_no_band() if self.measured is None else NOT_COUNTED
-        removed = {name: REMOVED.get(f"the band of {name.partition('@')[0]}") for name in curves}
+        removed = {name: WITHOUT_BAND.get(name.partition("@")[0]) for name in curves}
         return {
             name: put_band(curve, moves.get(name, removed[name] or reason), self.request.confidence)
             for name, curve in curves.items()

@@ -7,7 +7,7 @@ import pytest
 
 import truerank
 from tests.builders import clusters
-from truerank._util.old_names import REMOVED
+from truerank._util.old_names import WITHOUT_BAND
 from truerank.core import metric as definitions
 from truerank.core.jackknife import Replicates
 from truerank.intervals.interval import from_replicates
@@ -119,7 +119,7 @@ def test_where_there_is_no_band_there_is_a_reason() -> None:
     assert "smallest and the largest" in str(result.curve("mrep@scale=minmax").band_reason)
     assert result.curve("mrep").band_reason is None
     for name in ("mrp", "mvp"):
-        assert result.curve(name).band_reason == REMOVED[f"the band of {name}"]
+        assert result.curve(name).band_reason == WITHOUT_BAND[name]
     read = truerank.Result.from_dict(result.to_dict())
     assert read.curve("mfr@b=7").band_reason == few
     bare = truerank.evaluate(rows, labels, metrics=["mrep"], confidence=None)

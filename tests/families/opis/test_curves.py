@@ -7,7 +7,7 @@ import pytest
 
 import truerank
 from tests.builders import clusters
-from truerank._util.old_names import REMOVED
+from truerank._util.old_names import WITHOUT_BAND
 from truerank._util.settings import limits
 
 
@@ -54,4 +54,4 @@ def test_no_band_is_drawn_around_it() -> None:
     result = truerank.evaluate(rows, labels, metrics=["opis"])
     assert result["opis"].interval is not None
     assert "low" not in result.curve("utility")
-    assert result.curve("utility").band_reason == REMOVED["the band of utility"]
+    assert result.curve("utility").band_reason == WITHOUT_BAND["utility"]
