@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from studies.tcm import CITATION as TCM
 from studies.ties import CITATION as TIES
 
 import truerank
+from tests.builders import clusters
 from truerank import losses
 
 ROOT = Path(__file__).parents[2]
@@ -115,3 +117,38 @@ def test_people_of_a_trial_list_are_deleted_in_as_many_groups_as_the_page_says()
     rows = rng.normal(size=(len(person), 4)) + rng.normal(size=(len(person) // 2, 4))[person]
     facts = truerank.verify(rows, pairs, "auc", labels=person).provenance["intervals"]
     assert f"jackknife over {found[1]} shares of the people" in facts["method"]
+
+
+def test_the_readme_is_short_and_its_code_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(page.splitlines()) <= 110
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
+    monkeypatch.chdir(tmp_path)
+    embeddings, labels = clusters(0, classes=20)
+    baseline = clusters(0, classes=20, noise=2.0)[0]
+    exec(compile(code, "README", "exec"), {**locals()})
+    printed = capsys.readouterr().out
+    assert printed.startswith("metric ")
+    assert "ours & " in printed
+    assert Path("report.html").exists()
+
+
+def test_the_readme_shows_the_first_lines_of_a_result() -> None:
+    (shown,) = re.findall(r"^```text\n(.*?)^```", (ROOT / "README.md").read_text(), re.S | re.M)
+    result = truerank.evaluate(**truerank.datasets.emoji().task("efficientnet"))
+    assert str(result).startswith(shown)
+
+
+def test_all_pages_together_are_short() -> None:
+    """All but the results and those that scripts generate; notebooks with their output."""
+    generated = {"commands.md", "metrics.md", "losses.md"}
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if "results" not in page.parts]
+    texts = [page.read_text(encoding="utf-8") for page in pages if page.name not in generated]
+    for notebook in (ROOT / "docs/notebooks").glob("*.ipynb"):
+        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        printed = [output for cell in cells for output in cell.get("outputs", [])]
+        texts += ["".join(cell["source"]) for cell in cells]
+        texts += ["".join(output["text"]) for output in printed]
+    assert len(" ".join(texts).split()) <= 45_000
