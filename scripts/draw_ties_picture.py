@@ -14,6 +14,7 @@ import numpy as np
 
 import truerank
 
+TARGET = Path(__file__).parents[1] / "docs" / "img" / "ties.svg"
 WIDTH, LEFT, RIGHT = 860, 250, 830
 INK, QUIET, WARM, COOL = "#1f2430", "#6b7280", "#c2410c", "#1d4ed8"
 
@@ -34,8 +35,8 @@ def place(value: float) -> float:
     return LEFT + (RIGHT - LEFT) * value**0.5
 
 
-def main() -> None:
-    """Compute both sides and write the picture."""
+def picture() -> str:
+    """Compute both sides and draw them."""
     by_class = np.repeat(np.arange(10), 100)
     orders = {
         "rows class by class": by_class,
@@ -82,9 +83,7 @@ def main() -> None:
         *rows,
         "</svg>",
     ]
-    target = Path(__file__).parents[1] / "docs" / "img" / "ties.svg"
-    target.write_text("\n".join(svg) + "\n", encoding="utf-8")
-    print(f"{target}: {score}")
+    return "\n".join(svg) + "\n"
 
 
 def text(
@@ -104,4 +103,6 @@ def text(
     )
 
 
-main()
+if __name__ == "__main__":
+    TARGET.write_text(picture(), encoding="utf-8")
+    print(TARGET)

@@ -58,6 +58,20 @@ def test_the_pictures_of_plots_are_those_that_the_script_drew() -> None:
     assert sum(map(len, content.values())) < 1_500_000
 
 
+@pytest.mark.parametrize("name", ["ties_picture", "toy_spaces"])
+def test_the_pictures_of_concepts_are_those_that_their_scripts_draw(name: str) -> None:
+    drawing = script(f"draw_{name}")
+    assert drawing.TARGET.read_text(encoding="utf-8") == drawing.picture()
+
+
+def test_the_readme_has_the_numbers_of_the_picture_of_ties() -> None:
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    stated = re.search(r"a mAP of ([\d.]+) % or ([\d.]+) % .*? the best, ([\d.]+) % and", readme)
+    assert stated is not None
+    drawn = (ROOT / "docs/img/ties.svg").read_text(encoding="utf-8")
+    assert all(f"{number} %" in drawn for number in stated.groups())
+
+
 @pytest.mark.slow
 def test_the_pictures_of_plots_show_the_numbers_of_today() -> None:
     pytest.importorskip("matplotlib")
