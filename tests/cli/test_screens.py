@@ -113,6 +113,7 @@ def test_the_demo_fits_a_screen(columns: int | None, monkeypatch: pytest.MonkeyP
     assert header.split() == wanted.split()
     assert sum(line.startswith("Sanity check: embeddings that are all zero") for line in lines) == 1
     assert any(line.startswith("MAP@R ") and "  ***  " in line for line in lines)
+    assert "--units" not in text  # an option that the demo does not have
     assert lines[-1] == "  truerank compare a.json b.json"
 
 

@@ -16,6 +16,7 @@ from truerank.core.registry import display_name, field_names
 from truerank.datasets.emoji import emoji
 from truerank.evaluation.evaluate import evaluate
 from truerank.report import write
+from truerank.intervals.interval import FINER
 from truerank.result import tables
 from truerank.result.result import Result
 
@@ -95,7 +96,7 @@ class Demonstration:
         return [
             f"In percent; difference: {first} minus {second}; p by paired tests (Holm), {STARRED} "
             f"is p < {FEWEST:g}; chance: expected score of a random ranking.",
-            *self.comparison.untested(MEANINGS),
+            *(line.replace(FINER, "") for line in self.comparison.untested(MEANINGS)),
         ]
 
     def _nothing(self) -> list[str]:
