@@ -168,7 +168,7 @@ def fill(lines: Iterable[str], width: int | None) -> list[str]:
     for line in lines:
         indent = line[: len(line) - len(line.lstrip())]
         rest = textwrap.wrap(
-            re.sub(" ([<=]) ", "\xa0\\1\xa0", line.strip()).replace(" %", "\xa0%"),
+            unbroken(line.strip()),
             max(width, len(indent) + len(GAP) + 1),
             initial_indent=indent,
             subsequent_indent=indent + GAP if indent or line.startswith("- ") else "",
@@ -177,6 +177,11 @@ def fill(lines: Iterable[str], width: int | None) -> list[str]:
         )
         found += [part.replace("\xa0", " ") for part in rest] or [""]
     return found
+
+
+def unbroken(line: str) -> str:
+    """A line that no screen breaks within "95 %" and "p < 0.001"."""
+    return re.sub(" ([<=]) ", "\xa0\\1\xa0", line).replace(" %", "\xa0%")
 
 
 _UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -15,8 +15,8 @@ from truerank.analysis.compare import FEWEST, STARRED, Comparison, compare
 from truerank.core.registry import display_name, field_names
 from truerank.datasets.emoji import emoji
 from truerank.evaluation.evaluate import evaluate
-from truerank.report import write
 from truerank.intervals.interval import FINER
+from truerank.report import write
 from truerank.result import tables
 from truerank.result.result import Result
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from truerank._util.errors import InputError
 from truerank._util.installed import __version__, install
-from truerank._util.text import visible
+from truerank._util.text import unbroken, visible
 from truerank.core import registry
 from truerank.io.pictures import Pictures
 
@@ -49,7 +49,7 @@ def render(title: str, data: dict[str, Any]) -> str:
         title=visible(title),
         version=__version__,
         models=data["models"],
-        conclusion=data["conclusion"],
+        conclusion=[unbroken(sentence) for sentence in data["conclusion"]],
         credits=data["credits"],
         policy=_policy(plotly, script),
         style=_asset("page.css"),
