@@ -439,6 +439,15 @@ def test_without_intervals_there_is_no_test() -> None:
     assert all(row.ranks == (1, 2) for row in found.standings)
 
 
+def test_a_finding_without_tests_says_nothing_about_significance() -> None:
+    results = models(confidence=None, metrics=["map", "mrr"])
+    for several in (results[:2], results):
+        found = truerank.compare(*several)
+        assert "(not tested)." in found.finding
+        assert "significant" not in found.finding
+    assert truerank.compare(*results[:2]).finding.endswith("None of 2 metrics has a test.")
+
+
 def evaluate(seed: int = 4, **options: Any) -> truerank.Result:
     x, y = clusters(seed, **{k: v for k, v in options.items() if k in ("classes", "size")})
     rest = {k: v for k, v in options.items() if k not in ("classes", "size", "labels")}

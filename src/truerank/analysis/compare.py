@@ -193,11 +193,11 @@ class Comparison:
                 f"{start}: {shown(first.value)} against {shown(second.value)}, difference "
                 f"{_signed(sign * row.value, shown)} ({sure})."
             )
-        names = (other.model for other in others)
+        rows = {other.model: self._between(metric, first.model, other.model)[0] for other in others}
         close = [
             model
-            for model in names
-            if not self._is_significant(self._between(metric, first.model, model)[0])
+            for model, row in rows.items()
+            if row.adjusted_p is not None and not self._is_significant(row)
         ]
         if close:
             line += f" {first.model} is not significantly better than {_listed(close)}."
@@ -224,6 +224,9 @@ class Comparison:
 
     def _counts(self, rows: list[Difference]) -> str:
         """In how many metrics each of two models is better."""
+        untested = sum(row.adjusted_p is None for row in rows)
+        if untested == len(rows):
+            return f"None of {count(len(rows), 'metric')} has a test."
         found = [self._better(row) for row in rows]
         one, other = sorted(self.models, key=lambda model: -found.count(model))
         won = f"{one} is significantly better in {found.count(one)} and {other} in "
@@ -231,7 +234,6 @@ class Comparison:
         if not found.count(one):
             won = "none differs significantly"
         line = f"Of {count(len(rows), 'metric')}, {won} (p < {1 - self.confidence:.3g})"
-        untested = sum(row.adjusted_p is None for row in rows)
         have = "has" if untested == 1 else "have"
         return f"{line}; {untested} {have} no test." if untested else f"{line}."
 
