@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from truerank.benchmark.papers import tables as paper_tables
     from truerank.benchmark.plan import join
     from truerank.benchmark.runner import Display, describe_plan, run
-    from truerank.benchmark.tables import Table
+    from truerank.benchmark.tables import Table, paper_figure
 
 __all__ = [
     "BenchmarkConfig",
@@ -26,6 +26,7 @@ __all__ = [
     "Table",
     "describe_plan",
     "join",
+    "paper_figure",
     "paper_tables",
     "read_config",
     "run",
@@ -37,6 +38,7 @@ _HOME = {
     "Table": ("tables", "Table"),
     "describe_plan": ("runner", "describe_plan"),
     "join": ("plan", "join"),
+    "paper_figure": ("tables", "paper_figure"),
     "paper_tables": ("papers", "tables"),
     "read_config": ("config", "read"),
     "run": ("runner", "run"),

@@ -501,6 +501,13 @@ def _identity(method: Method) -> str:
     return str([method.loss["name"], plus, method.loss["miner"], method.loss["every_level"]])
 
 
+def known_parameters(method: Method) -> Values:
+    """All parameters of a method's loss, of what is added to it and of its miner, by name."""
+    if not isinstance(method.loss, dict):
+        return dict(method.fixed)
+    return {**registry_entry(method.loss["name"]).defaults, **_of_parts(method), **method.fixed}
+
+
 def _setting(method: Method, name: str) -> str:
     """Where a parameter is searched, or its value."""
     space = method.space.get(name)
@@ -510,8 +517,7 @@ def _setting(method: Method, name: str) -> str:
         return f"searched from {space.low:g} to {space.high:g}{' (log)' if space.log else ''}"
     if name in (RATE, LOSS_RATE) or not isinstance(method.loss, dict):
         return "fixed"
-    known = {**registry_entry(method.loss["name"]).defaults, **_of_parts(method), **method.fixed}
-    return _shown(known.get(name, "fixed" if "." in name else "as it is"))
+    return _shown(known_parameters(method).get(name, "fixed" if "." in name else "as it is"))
 
 
 def _of_parts(method: Method) -> Values:

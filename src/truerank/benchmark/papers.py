@@ -1,8 +1,9 @@
 """Configurations of the papers' tables by name: one YAML file for each paper, one entry per table.
 
 The `config` of an entry is laid over that of the file; `rows` names the methods of its table.
-`published` has what the paper states where the
-configuration has something else, so that it is listed as a difference below every table.
+`published` has what the paper states where the configuration has something else, so that it is
+listed as a difference below every table; null in an entry means "as here". `figures` has what is
+drawn from the finished table: columns or a parameter as x, y and lines.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class PaperTable:
     needs: str
     config: dict[str, Any]
     published: dict[str, Any]
+    figures: dict[str, dict[str, Any]]
+    """What is drawn from its table, by the figure's name."""
 
     @property
     def data(self) -> str:
@@ -74,6 +77,17 @@ def reference(name: str, data: str) -> PaperTable:
     return next(same, shared)
 
 
+def find_figure(name: str) -> dict[str, Any]:
+    """What a paper's figure shows of tables, by a name such as tcm/figure-3."""
+    known: dict[str, dict[str, Any]] = {}
+    for one in tables():
+        paper = one.name.partition("/")[0]
+        known |= {f"{paper}/{figure}": spec for figure, spec in one.figures.items()}
+    if name not in known:
+        raise InputError(f"there is no figure {name!r} of tables; there are {', '.join(known)}.")
+    return known[name]
+
+
 def _canonical(data: str) -> str:
     try:
         return catalogue.find(data).name
@@ -87,17 +101,20 @@ def _paper(name: str) -> tuple[PaperTable, list[PaperTable]]:
     given = read_yaml(FOLDER / f"{name}.yaml")
     common = {**given["config"], "paper": name}
     published = given.get("published", {})
-    shared = PaperTable(name, given["source"], given["needs"], common, published)
+    figures = given.get("figures", {})
+    shared = PaperTable(name, given["source"], given["needs"], common, published, figures)
     entries = []
     for table, entry in given["tables"].items():
         whole = f"{name}/{table}"
         config = _laid_over(common, {**entry.get("config", {}), "paper": whole})
         rows = entry.get("rows", config["methods"])
         config["methods"] = {row: config["methods"][row] for row in rows}
+        stated = {**published, **entry.get("published", {})}
         entries.append(
             PaperTable(
                 whole, entry["reproduces"], entry.get("needs", given["needs"]), config,
-                {**published, **entry.get("published", {})},
+                {key: value for key, value in stated.items() if value is not None},
+                {**figures, **entry.get("figures", {})},
             )
         )  # fmt: skip
     return shared, entries

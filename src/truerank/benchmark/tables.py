@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from truerank._util.errors import TruerankWarning
+from truerank._util.errors import InputError, TruerankWarning
 from truerank._util.files import atomic_path, to_json, write_text
 from truerank._util.text import count as count_of
 from truerank._util.text import separated, visible
-from truerank.benchmark.config import RESERVED, SPLITS, BenchmarkConfig
+from truerank.benchmark import papers
+from truerank.benchmark.config import RESERVED, SPLITS, BenchmarkConfig, read
 from truerank.benchmark.holdout import Openings, read_reruns
 from truerank.benchmark.layout import DEFAULT, Layout
 from truerank.benchmark.methods import (
@@ -26,6 +28,8 @@ from truerank.benchmark.methods import (
     Method,
     at_border,
     deviations,
+    known_parameters,
+    methods_of,
     shown_name,
     year_of,
 )
@@ -42,6 +46,7 @@ from truerank.benchmark.statistics import (
     verdict,
 )
 from truerank.benchmark.tasks import TITLE
+from truerank.io.reading import read_json
 from truerank.losses.registry import SearchRange
 from truerank.result.result import Result
 
@@ -256,20 +261,29 @@ def _best(content: Content) -> dict[tuple[str, str], float]:
     return best
 
 
-def _cell(score: dict[str, Any] | None, plus_minus: str, classes: bool = False) -> str:
+def _cell(score: dict[str, Any] | None, metric: str, plus_minus: str, classes: bool = False) -> str:
     """The mean with the half width of its interval, and in brackets of that over test classes."""
     if score is None:
         return ""
-    text = f"{100 * score['mean']:.2f}"
+    text = f"{_scale(metric) * score['mean']:.2f}"
     if score["interval"] is not None:
-        text += f" {plus_minus} {_half(score['interval'])}"
+        text += f" {plus_minus} {_half(score['interval'], metric)}"
     if classes and score.get("classes") is not None:
-        text += f" ({plus_minus} {_half(score['classes'])})"
+        text += f" ({plus_minus} {_half(score['classes'], metric)})"
     return text
 
 
-def _half(interval: Sequence[float]) -> str:
-    return f"{100 * (interval[1] - interval[0]) / 2:.2f}"
+def _half(interval: Sequence[float], metric: str) -> str:
+    return f"{_scale(metric) * (interval[1] - interval[0]) / 2:.2f}"
+
+
+def _scale(metric: str) -> int:
+    """Scores are shown in percent; OPIS, which is far smaller, in thousandths as in its paper."""
+    return 1000 if _is_opis(metric) else 100
+
+
+def _is_opis(metric: str) -> bool:
+    return metric.partition("@")[0] == "opis"
 
 
 def _ranks(row: dict[str, Any], part: str) -> str:
@@ -288,7 +302,7 @@ def _grid(content: Content, plus_minus: str, bold: tuple[str, str]) -> list[list
         for part in PARTS:
             for metric in content["metrics"]:
                 score = row[part].get(metric)
-                text = _cell(score, plus_minus, metric == content["metric"])
+                text = _cell(score, metric, plus_minus, metric == content["metric"])
                 takes_part = score is not None and row["kind"] not in ("untrained", "finished")
                 if takes_part and score["mean"] == best.get((part, metric)):
                     text = f"{bold[0]}{text}{bold[1]}"
@@ -304,7 +318,7 @@ def _headings(content: Content) -> list[str]:
 
 
 def _short(metric: str) -> str:
-    return SHORT.get(metric, metric)
+    return f"1000 x {metric}" if _is_opis(metric) else SHORT.get(metric, metric)
 
 
 def legend(content: Content) -> list[str]:
@@ -312,8 +326,8 @@ def legend(content: Content) -> list[str]:
     count = content["reruns"]
     lines = [
         f"{content['title']}: {content['trials']} trials per method, {content['folds']} folds, "
-        f"{count} rerun{'s' if count != 1 else ''}; percent, with 95 % intervals over the "
-        f"reruns{_over_classes(content)}.",
+        f"{count} rerun{'s' if count != 1 else ''}; percent{_thousandths(content)}, with 95 % "
+        f"intervals over the reruns{_over_classes(content)}.",
         "Ranks are ranges: significant differences over runs and test classes (Holm over all "
         "pairs) set their ends. No interval includes the luck of the search itself.",
     ]
@@ -357,6 +371,10 @@ def legend(content: Content) -> list[str]:
         f"{'was a repetition' if again == 1 else 'were repetitions'}."
     )
     return lines
+
+
+def _thousandths(content: Content) -> str:
+    return " (OPIS: thousandths)" if any(map(_is_opis, content.get("metrics", ()))) else ""
 
 
 def _over_classes(content: Content) -> str:
@@ -409,7 +427,7 @@ def as_markdown(content: Content) -> str:
 def _default_and_searched(content: Content, row: dict[str, Any]) -> list[str]:
     metric = content["metric"]
     default = row["default"]["separated"].get(metric)
-    return [_cell(default, "±"), _cell(row["separated"].get(metric), "±")]
+    return [_cell(default, metric, "±"), _cell(row["separated"].get(metric), metric, "±")]
 
 
 def _parameters(row: dict[str, Any]) -> str:
@@ -558,6 +576,10 @@ def draw_figures(
     drawn["reruns"] = _reruns(Figure, table, metric)
     drawn["curves"] = _curves(Figure, trained, plan, metric)
     drawn |= search_figures(Figure, plan)
+    points = _points(config, table.content)
+    for name, spec in papers.reference(config.paper, config.data.name).figures.items():
+        if (found := _paper_figure(Figure, spec, [points])) is not None:
+            drawn[name] = found
     for name, figure in drawn.items():
         for kind in KINDS:
             with atomic_path(layout.figures / f"{name}.{kind}") as partial:
@@ -706,3 +728,136 @@ def _sensitivity(figure_class: Any, method: Method, plan: Plan, metric: str) -> 
         axes.set_ylabel(_searched(method, metric), fontsize=7)
     figure.suptitle(shown_name(method), fontsize=9)
     return figure
+
+
+# Figures of the papers, from the finished tables of one benchmark or of several.
+
+
+Point = dict[str, Any]
+"""What is known of a row: its method, loss, parameters, and separated scores as they are shown."""
+IN_ORDER = "metric"
+"""As x: the metrics of y, side by side."""
+MARK_SIZE = 5.0
+"""Points of a mark at a batch of 32; its side grows with the batch's fourth root."""
+
+
+def paper_figure(name: str, folders: Iterable[str | os.PathLike[str]]) -> Any:
+    """Draw a paper's figure from the tables of several benchmarks.
+
+    Rows with something added to their loss are stars, others circles; larger marks are larger
+    batches. The scores are those of single models, as in the tables' part "separated".
+
+    Parameters
+    ----------
+    name : str
+        Such as "tcm/figure-3".
+    folders : sequence of path
+        Finished benchmarks.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> from truerank import benchmark
+    >>> figure = benchmark.paper_figure("tcm/figure-3", ["runs/2", "runs/3"])  # doctest: +SKIP
+    >>> figure.savefig("figure-3.svg")  # doctest: +SKIP
+    """
+    from matplotlib.figure import Figure
+
+    spec = papers.find_figure(name)
+    layouts = [Layout(folder) for folder in folders]
+    for layout in layouts:
+        if not layout.table("json").is_file():
+            raise InputError(f"{layout.folder} holds no table: its benchmark is not finished.")
+    series = [_points(read(one.config), read_json(one.table("json"))) for one in layouts]
+    found = _paper_figure(Figure, spec, series)
+    if found is None:
+        raise InputError(
+            f"{name} shows {', '.join(spec['y'])} over {spec['x']}, which no row of the tables has."
+        )
+    return found
+
+
+def _points(config: BenchmarkConfig, content: Content) -> list[Point]:
+    rows = {row["method"]: row for row in content["rows"]}
+    found = []
+    for method in methods_of(config):
+        if not method.is_trained:
+            continue
+        row = rows[method.name]
+        scores = {name: _scale(name) * one["mean"] for name, one in row["separated"].items()}
+        errors = {f"100 - {name}": 100 - value for name, value in scores.items()}
+        loss = method.loss if isinstance(method.loss, dict) else {}
+        about = {
+            "method": method.name,
+            "loss": loss.get("name", method.name),
+            "is added to": bool(loss.get("plus")),
+            "batch": config.shared.batch,
+            "trunk": config.shared.model.trunk,
+        }
+        found.append({**known_parameters(method), **row["parameters"], **scores, **errors, **about})
+    return found
+
+
+def _paper_figure(figure_class: Any, spec: dict[str, Any], series: list[list[Point]]) -> Any:
+    """Draw it; None if no row has what it shows."""
+    columns = [one for one in spec["y"] if any(one in point for some in series for point in some)]
+    if not columns or not any(_places(spec, columns, point) for some in series for point in some):
+        return None
+    panels = [columns] if spec["x"] == IN_ORDER else [[column] for column in columns]
+    figure = figure_class(figsize=(4.6 * len(panels), 3.8), layout="constrained")
+    for axes, shown in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        for points in series:
+            _draw_series(axes, spec, shown, points, several=len(series) > 1)
+        if spec["x"] == IN_ORDER:
+            axes.set_xticks(range(len(shown)), shown, fontsize=7)
+            axes.set_ylabel(_with_unit(shown[0].partition("@")[0]), fontsize=8)
+        else:
+            axes.set_xlabel(_with_unit(spec["x"]), fontsize=8)
+            axes.set_ylabel(_with_unit(shown[0]), fontsize=8)
+        axes.tick_params(labelsize=7)
+    axes.legend(fontsize=7)
+    return figure
+
+
+def _places(spec: dict[str, Any], columns: list[str], point: Point) -> list[tuple[float, float]]:
+    """Where a row is drawn, which may be nowhere."""
+    if spec["x"] == IN_ORDER:
+        return [(at, point[one]) for at, one in enumerate(columns) if one in point]
+    if spec["x"] not in point:
+        return []
+    return [(point[spec["x"]], point[one]) for one in columns if one in point]
+
+
+def _draw_series(
+    axes: Any, spec: dict[str, Any], columns: list[str], points: list[Point], *, several: bool
+) -> None:
+    """The rows of one benchmark: those of a line in the order of x, and the others as levels."""
+    lines: dict[Any, list[Point]] = {}
+    for point in points:
+        if _places(spec, columns, point):
+            lines.setdefault(point.get(spec["lines"]), []).append(point)
+        elif columns[0] in point:
+            axes.axhline(
+                point[columns[0]], linestyle="--", linewidth=1, color="grey", label=point["method"]
+            )
+    for value, some in lines.items():
+        label = str(value) if spec["lines"] in ("method", "loss") else f"{spec['lines']} {value}"
+        if several:
+            label += f", {some[0]['trunk'].partition(':')[2] or some[0]['trunk']}"
+        marks = [(*place, one) for one in some for place in _places(spec, columns, one)]
+        marks.sort(key=lambda mark: mark[0])
+        (line,) = axes.plot(*zip(*[mark[:2] for mark in marks], strict=True), linewidth=1)
+        line.set_label(label)
+        for x, y, one in marks:
+            size = MARK_SIZE * (one["batch"] / 32) ** 0.25
+            mark = "*" if one["is added to"] else "o"
+            axes.plot([x], [y], mark, color=line.get_color(), markersize=size)
+
+
+def _with_unit(column: str) -> str:
+    if _is_opis(column):
+        return _short(column)
+    return f"{column} [%]" if "@" in column else column
