@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from statistics import NormalDist, harmonic_mean, pvariance
 
 import numpy as np
 import pytest
@@ -112,4 +114,35 @@ def test_the_noise_floor_is_taken_off_each_run() -> None:
 
 def test_figures() -> None:
     names = [drawing.name for drawing in draw([rows(-0.005, 0.0, 0.0)])]
-    assert names == ["pareto", "utility", "learning-disjoint"]
+    assert names == ["pareto", "utility", "gaussians", "learning-disjoint"]
+
+
+@pytest.mark.parametrize("threshold", [0.4, 0.8, 1.1, 1.3])
+def test_gaussian_utilities_are_those_of_counted_pairs(threshold: float) -> None:
+    positive, negative = (0.7, 0.2), (1.2, 0.1)
+    shares = [(number + 0.5) / 20_000 for number in range(20_000)]
+    accepted, wrongly = (
+        sum(NormalDist(*pairs).inv_cdf(share) <= threshold for share in shares)
+        for pairs in (positive, negative)
+    )
+    recall, specificity = accepted / 20_000, 1 - wrongly / 20_000
+    precision = accepted / (accepted + wrongly)
+    for of, other in (("specificity", specificity), ("precision", precision)):
+        found = tcm.gaussian_utility(threshold, positive, negative, of=of)
+        assert found == pytest.approx(harmonic_mean([recall, other]), abs=2e-4)
+
+
+def test_opis_of_perfect_and_random_classes() -> None:
+    assert tcm.opis_of_random_classes(0.1, 0.8, 1.2) == pytest.approx(2.31e-2, abs=5e-5)
+    for share, low, high in ((0.25, 0.3, 1.9), (0.5, 0.99, 1.01)):
+        perfect = round(share * 100)
+        grid = [low + (high - low) * (number + 0.5) / 1000 for number in range(1000)]
+        classes = [[1.0] * perfect + [d * (1 - d / 2)] * (100 - perfect) for d in grid]
+        mean = sum(pvariance(utilities) for utilities in classes) / 1000
+        assert tcm.opis_of_random_classes(share, low, high) == pytest.approx(mean, rel=1e-4)
+
+
+def test_margins_are_cosines_at_the_ends_of_the_range() -> None:
+    for distance, margin in zip(tcm.calibration_range(0.9, 0.5), (0.9, 0.5), strict=True):
+        angle = 2 * math.asin(distance / 2)  # of the chord between two unit vectors
+        assert math.cos(angle) == pytest.approx(margin)
