@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import yaml
 from click.testing import CliRunner
+from PIL import Image, ImageDraw
 
+import truerank
 from tests.benchmark.small import write_config
 from tests.datasets import replicas
 from truerank import benchmark
@@ -396,3 +402,33 @@ def test_a_run_draws_the_figures_of_its_table(
     assert {"figure-3", "figure-8", "curves"} <= figures
     assert "1000 x opis" in str(table)
     assert "percent (OPIS: thousandths)" in str(table)
+
+
+@pytest.mark.slow
+def test_digits_in_two_dimensions_as_the_guide_has_them(tmp_path: Path) -> None:
+    guide = Path(__file__).parents[2] / "docs/guides/papers.md"
+    (given,) = (
+        block
+        for block in re.findall("```yaml\n(.*?)```", guide.read_text(), re.DOTALL)
+        if "mnist" in block
+    )
+    random = np.random.default_rng(0)
+    for number, each in itertools.product(range(10), range(6)):
+        path = tmp_path / "mnist" / ("train" if each < 4 else "test") / f"{number}/{each}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image = Image.new("L", (28, 28))
+        ImageDraw.Draw(image).text(random.integers(4, 14, 2).tolist(), str(number), fill=255)
+        image.save(path)
+    config = {**yaml.safe_load(given), "training": {"epochs": 1, "iterations": 2, "device": "cpu"}}
+    config["data"]["root"] = str(tmp_path / "mnist")
+    config["loss"]["plus"] = [{"name": "tcm"}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TruerankWarning)  # classes are trained on and tested
+        run = truerank.training.train(config, folder=tmp_path / "run")
+        data = truerank.datasets.read("folder", tmp_path / "mnist").subset("test")
+    points = truerank.training.embed(tmp_path / "run/best.pt", data)
+    assert np.abs(np.hypot(*points.T) - 1).max() < 1e-6
+    assert set(run.result) == {"hit@1", "opis"}
+    result = truerank.evaluate(points, data.fine_labels)
+    drawn = truerank.plot(result, "map", coordinates=points)
+    assert drawn.figure_ is not None
