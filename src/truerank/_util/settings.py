@@ -87,8 +87,9 @@ class Limits:
     """Up to this many pairs a sample of distances is not worth its while."""
     sampled_rows: int = _or_none(512)
     """Queries, and items, whose distances foretell where quantiles of all distances lie."""
-    drawn: int = 100_000_000
-    """Most negatives that OPIS may be asked to sample."""
+    drawn: int = 250_000_000
+    """Most negatives that OPIS may be asked to sample, of some 55 bytes each; ten for every
+    positive pair of iNaturalist's test images are some 130 million, by an estimate."""
     counted: int = 3_000
     """Queries that are counted by fold of the gallery, where there are so many, at the least."""
     observed_pairs: int = _or_none(50_000_000)
