@@ -142,7 +142,13 @@ def test_every_table_runs_on_a_replica(
     name: str, roots: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = small(name, roots[read(name).data.name])
-    check_run(confined(config, not_run_before(name)), tmp_path / "out", monkeypatch)
+    chosen = confined(config, not_run_before(name))
+    check_run(chosen, tmp_path / "out", monkeypatch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TruerankWarning)
+        plan = benchmark.describe_plan(chosen)
+    for part in ("in the development split", "trainings of the search", "hours of training on"):
+        assert part in plan
 
 
 @pytest.mark.parametrize("paper", PAPERS)

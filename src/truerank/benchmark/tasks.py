@@ -239,7 +239,7 @@ class TryLoss:
                 if own is None:
                     raise
                 raise own_error(own, "failed on a batch of noise", error) from error
-        return float(value)
+        return float(value.detach())
 
 
 @dataclass(frozen=True)
