@@ -59,7 +59,7 @@ def roots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
     kinds = {n: [f"{rank}{n % wide}" for rank, wide in RANKS.items()] for n in range(24)}
     lineages = {n: (*path, path[0]) for n, path in kinds.items()}
-    cars = [number for number in numbers for _ in range(3)]
+    cars = [number for number in numbers for _ in range(4)]
     inaturalist = replicas.inaturalist(
         root / "inaturalist", lineages=lineages, train=range(16), each=3
     )
@@ -68,7 +68,7 @@ def roots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     dyml = replicas.dyml(root / "dyml", train=levels, query=found[:4], gallery=found)
     return {
         "cub-200-2011": replicas.cub(
-            root / "cub", {n: f"{n:03}.Bird_{n}" for n in numbers}, each=3
+            root / "cub", {n: f"{n:03}.Bird_{n}" for n in numbers}, each=4
         ),
         "cars-196": replicas.cars_csv(root / "cars", cars[::2], cars[1::2]),
         "stanford-online-products": replicas.products(root / "products", articles, each=3),
@@ -265,7 +265,7 @@ def test_the_command_lists_and_describes_them(roots: dict[str, Path]) -> None:
     with pytest.warns(UserWarning, match="not complete"):
         ran = CliRunner().invoke(commands, arguments)
     assert ran.exit_code == 0, ran.output
-    assert "cub-200-2011: 48 images of 16 classes in the development split" in ran.output
+    assert "cub-200-2011: 64 images of 16 classes in the development split" in ran.output
     assert "24 trainings of the search (12 methods x 1 trials x 2 folds)" in ran.output
     assert "hours of training on this machine (cpu)" in ran.output
     assert "Deviates from the paper: protocol.trials: 1 (paper: 50)." in ran.output
