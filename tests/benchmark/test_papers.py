@@ -44,8 +44,11 @@ SAMPLER = ("shared.sampler.classes=4", "shared.sampler.samples=2")
 
 def small(name: str, root: Path) -> BenchmarkConfig:
     """A table's configuration with a tiny trunk, and as few and as short trainings as there are."""
-    has_sampler = read(name).shared.sampler is not None
-    return read(name, (*SMALL, *(SAMPLER if has_sampler else ())), root=root)
+    shared = read(name).shared
+    settings = [*SMALL, *(SAMPLER if shared.sampler is not None else ())]
+    if shared.training.chunk is not None:
+        settings.append("shared.training.chunk=4")
+    return read(name, settings, root=root)
 
 
 @pytest.fixture(scope="session")
@@ -220,6 +223,14 @@ def test_rows_with_one_loss_are_compared_with_rows_of_their_names() -> None:
     assert "all methods: offset none (paper: as here in the text, 1 in its code)" in deviations(
         changed
     )
+
+
+def test_batches_of_thousands_go_through_the_network_in_chunks() -> None:
+    shared = [read(f"tcm/{name}").shared for name in ("table-3-vit-b", "table-5-sop-vit-b-recall")]
+    for one in shared:
+        assert one.sampler is not None
+        assert (one.batch, one.sampler.classes * one.sampler.samples) == (4000, 4000)
+        assert one.training.chunk == 100
 
 
 def test_settings_and_data_come_on_top(tmp_path: Path) -> None:
