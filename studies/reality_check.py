@@ -73,7 +73,15 @@ def run(request: Request) -> Page:
     )
 
 
-NOTES = ("Several of the paper's published optima lie at the ends of their ranges.",)
+NOTES = (
+    "Several of the paper's published optima lie at the ends of their ranges.",
+    "Section 1.4 has a miner choose negatives that are closer to the anchor than its hardest "
+    "negative. There are none: the hardest negative is the closest. The multi-similarity miner "
+    "compares negatives with the hardest positive.",
+    "Section 3.1 crops 'a size between 40 and 256'. The released code has a scale from .16, which "
+    "is 40/256 = .156, but a scale is a ratio of areas: the smallest square crop has a side of "
+    "sqrt(.16) x 256 = 102.",
+)
 
 
 def read_table(request: Request) -> Mapping[str, Any]:
