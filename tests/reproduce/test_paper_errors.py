@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,22 @@ def test_the_900th_query() -> None:
     [sheet] = [one for one in read_page(PAGES / "ties.json").sheets if "released code" in one.title]
     low, high = (float(cell.split()[0]) for cell in sheet.rows[-1][2:])
     assert f"900 x {high} is {900 * high - 899 * low:.1f} more than 899 x {low}" in text
+
+
+@pytest.mark.parametrize(("recall", "precision", "released"), [(1.0, 1.0, 1.0), (0.0, 0.0, None)])
+def test_rules_for_queries_without_a_relevant_item(
+    recall: float, precision: float, released: float | None
+) -> None:
+    """The mean of precisions where recall rises, for the constants that the released code sets."""
+    recalls = [0.0, *[recall] * 3]
+    steps = [precision for a, b in pairwise(recalls) if b > a]
+    assert (sum(steps) / len(steps) if steps else None) == released
+    assert "AP is 0/0" in note("ties", "four rules")
+    matrix, labels = [[0.1, 0.2], [0.1, 0.2]], ["a", "x"]
+    given = {"gallery_labels": ["a", "b"], "distance": "precomputed", "confidence": None}
+    for rule, value in (("report", 1.0), ("zero", 0.5)):
+        found = truerank.evaluate(matrix, labels, metrics="map", unmated=rule, **given)
+        assert found["map"].value == value
 
 
 def test_only_one_epsilon_is_10_000_times_the_other() -> None:
