@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
@@ -55,3 +58,43 @@ def test_no_band_is_drawn_around_it() -> None:
     assert result["opis"].interval is not None
     assert "low" not in result.curve("utility")
     assert result.curve("utility").band_reason == WITHOUT_BAND["utility"]
+
+
+@pytest.mark.parametrize("utility", ["specificity", "precision"])
+@pytest.mark.parametrize(
+    ("positive", "negative"), [((0.6, 0.15), (1.3, 0.1)), ((0.9, 0.1), (1.2, 0.2))]
+)
+def test_utilities_of_gaussian_distances(
+    positive: tuple[float, float], negative: tuple[float, float], utility: str
+) -> None:
+    """Eq. 7 to 10 of the paper: each query meets one item of its class and one of another.
+
+    Distances are even quantiles of two Gaussians; all classes are alike.
+    """
+    size, classes = 200, 2
+    z = np.array([NormalDist().inv_cdf((i + 0.5) / size) for i in range(size)])
+    count = size * classes
+    matrix, junk = np.ones((count, 2 * count)), np.ones((count, 2 * count), bool)
+    every = np.arange(count)
+    for side, (mean, deviation) in enumerate((positive, negative)):
+        matrix[every, 2 * every + side] = mean + deviation * np.tile(z, classes)
+        junk[every, 2 * every + side] = False
+    labels = np.repeat(np.arange(classes), size)
+    items = np.stack([labels, classes + every], axis=1).ravel()
+    name = f"opis@far=0.02:0.6,utility={utility}"
+    result = truerank.evaluate(
+        matrix, labels, gallery_labels=items, junk=junk, distance="precomputed", metrics=name,
+        confidence=None,
+    )  # fmt: skip
+
+    def error(at: float, of: tuple[float, float]) -> float:
+        return math.erf((at - of[0]) / (math.sqrt(2) * of[1]))
+
+    curve = result.curve("utility")
+    assert len(curve["threshold"]) > 20
+    for at, mean in zip(curve["threshold"], curve["mean"], strict=True):
+        own, other = error(at, positive), error(at, negative)
+        by_rates = (1 + own) * (1 - other) / (2 + own - other)
+        by_precision = 2 * (1 + own) / (4 + own + other)
+        expected = by_rates if utility == "specificity" else by_precision
+        assert mean == pytest.approx(expected, abs=5e-3)
