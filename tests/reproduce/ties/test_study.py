@@ -48,7 +48,9 @@ def test_the_command_writes_page_figures_and_ledger(words: Path, tmp_path: Path)
         assert claim.evidence
     bits = [value["bits"] for name, value in page.numbers["entries"].items() if "exact/" in name]
     assert bits == [0, 0]
-    assert {file.suffix for file in (pages / "ties").iterdir()} == {".svg", ".png"}
+    figures = ("tie-map-trained", "tie-map-random", "distances-and-relevance", "orders", "all-zero")
+    drawn = {f"{name}.{suffix}" for name in figures for suffix in ("svg", "png")}
+    assert {file.name for file in (pages / "ties").iterdir()} == drawn
     assert str(tmp_path) not in (pages / "ties.md").read_text() + (pages / "ties.json").read_text()
     again = CliRunner().invoke(reproduce, line)
     assert isinstance(again.exception, InputError)
