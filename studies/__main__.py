@@ -36,8 +36,8 @@ Examples:
     "--data",
     multiple=True,
     metavar="NAME=FILE",
-    help="A file by name: phocnet, grocery, another file of quickdraw or emoji; or benchmark, the "
-    "folder of a finished one.",
+    help="A file by name: phocnet, grocery, another file of quickdraw or emoji; or a folder: "
+    "benchmark, a finished one; curves, those that the authors of GOM released.",
 )
 @click.option("--pages", type=PATH, help="Write the page, its JSON and its figures there as well.")
 def reproduce(

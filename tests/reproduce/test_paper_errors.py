@@ -117,6 +117,11 @@ def test_mrep_of_the_user_study() -> None:
     for scores in (first, second):
         assert scores[2] > scores[3]
     assert ratings[2] < ratings[3]
+    [sheet] = [one for one in read_page(PAGES / "gom.json").sheets if "released" in one.title]
+    place = sheet.header.index("MREP")
+    known = {f"{float(row[place]):.1f}" for row in sheet.rows if "market" in row[0]}
+    assert known >= set(map(str, first))
+    assert not known >= set(map(str, second))
 
 
 def test_images_of_market_1501() -> None:

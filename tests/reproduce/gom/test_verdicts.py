@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from studies.trained import score_sheet
 
 import truerank
 from tests.reproduce.pretend import Pretended, pretend
+from truerank._util.errors import InputError
 from truerank.datasets.base import Dataset
 from truerank.result.result import Result
 
@@ -128,3 +130,31 @@ def test_the_papers_table_2_is_recomputed() -> None:
 def test_b_is_a_share_of_the_gallery() -> None:
     assert list(gom.limits_of(1000).values()) == [10, 100, 500]
     assert "mfr@b=100,far=0.01" in metrics_of(1000, ("0.01",))
+
+
+def test_released_curves_give_the_sub_metrics(tmp_path: Path) -> None:
+    """Two models, whose order by mAP is not that by mVP_max."""
+    from scipy.io import savemat
+
+    tau = np.linspace(0, 1, 101)
+    savemat(
+        tmp_path / "made.mat",
+        {
+            "CMC_list": np.array([[0.5, 0.6], [0.7, 0.8]]),
+            "mRP_list": np.array([0.6 * tau, 0.8 * tau]),
+            "mVP_list": np.array([0.4 * tau, np.minimum(tau, 0.3)]),
+            "mReP_list": np.array([tau * (1 - tau), np.full(101, 0.25)]),
+            "mFR_list": np.array([tau, tau >= 0.5]),
+        },
+    )
+    [sheet] = gom.released_curves(tmp_path)
+    mean = f"{100 * (1 / 6 - 1 / 60_000):.2f}"  # trapezoids of a parabola, h = .01: less h^2/6
+    assert sheet.rows == [
+        ["made 1", "50.00", "60.00", "40.00", "25.00", "50.00", mean, "50.00"],
+        ["made 2", "70.00", "80.00", "30.00", "25.00", "0.00", "25.00", "50.50"],
+    ]
+    assert "1 of 1 pairs" in sheet.note
+    assert gom.released_curves(None) == []
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no curves"):
+        gom.released_curves(tmp_path / "empty")
