@@ -178,6 +178,40 @@ def test_the_realistic_bound() -> None:
     assert abs(theirs / last_step(0.5, 1.0) - 1) > 0.5
 
 
+@pytest.mark.parametrize("t", [-5.0, -0.5, 0.0, 1.0])
+def test_the_approximation_of_utilities(t: float) -> None:
+    own, other = math.erf(t), math.erf(-6)  # erf(t_neg) is -1
+    by_rates = (1 + own) * (1 - other) / (2 + own - other)  # Eq. 9
+    by_precision = 2 * (1 + own) / (4 + own + other)  # Eq. 10
+    right, printed = 2 * (1 + own) / (3 + own), 2 / (3 + own)
+    assert by_rates == pytest.approx(right, abs=1e-9)
+    assert by_precision == pytest.approx(right, abs=1e-9)
+    assert (right == pytest.approx(printed)) == (t == 0)
+    assert "2 (1 + erf(t_pos)) / (3 + erf(t_pos)), which is 1 for erf(t_pos) = 1" in note(
+        "tcm", "approximation"
+    )
+
+
+def test_the_average_utility() -> None:
+    alpha, d = 0.1, 0.8
+    assert "the mean utility is (1 - alpha) d (1 - d/2) + alpha" in note("tcm", "Eq. 13")
+    classes = [1.0] * 10 + [d * (1 - d / 2)] * 90
+    assert np.mean(classes) == pytest.approx((1 - alpha) * d * (1 - d / 2) + alpha)
+    assert np.mean(classes) != pytest.approx((1 - alpha) * (1 - d / 2) + alpha)  # as printed
+
+
+def test_images_of_cars() -> None:
+    counts, text = find("cars-196").expected, note("tcm", "Table 1")
+    (train, train_classes), (test, test_classes) = counts["train"], counts["test"]
+    assert f"{train:,} and {test:,} images" in text
+    official = find("cars-196-official").expected
+    wanted = [official[split][0] for split in ("train", "test")]
+    assert " and ".join(f"{images:,}" for images in wanted) in text
+    assert (train_classes, test_classes) == (98, 98)
+    assert [f"{n / 196:.1f}" for n in (train, test)] == ["41.1", "41.5"]  # its images per class
+    assert train + test == sum(wanted)
+
+
 def test_gains_of_vit_b() -> None:
     assert f"84.8 - 83.9 = {84.8 - 83.9:.1f}".replace("= 0.", "= .") in note("tcm", "HMC")
 
