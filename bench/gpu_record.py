@@ -22,7 +22,7 @@ __all__ = ["RANKING", "Case", "Record", "describe_machine", "lines", "threshold_
 BASE = "float64 GEMM"
 RANKING = ("ranking", "ranking, float64 path")
 """What metrics over thresholds are compared with."""
-HEAD = "| rows x dimensions | mates | | ms | x float64 GEMM | peak GPU GB |"
+HEAD = "| rows x dimensions | relevant | | ms | x float64 GEMM | peak GPU GB |"
 
 
 class Record:

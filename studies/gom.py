@@ -46,7 +46,7 @@ INTRODUCTION = (
     "A re-identification system must rank, and it must know when to say nothing. GOM measures both "
     "at every threshold. The paper claims that its verification half orders models differently "
     "from mAP, and that its false rate finds models unfit for the open set. Here eight losses are "
-    "trained alike on two open sets, half of whose test classes are strangers."
+    "trained alike on two open sets, half of whose test classes are unmated."
 )
 RANKED = ("hit@1", "map@r", "map", "minp", "mvp_max", "mrep_max", "tau_max", "mrep")
 LISTS = {
@@ -84,8 +84,9 @@ def run(request: Request) -> Page:
 
 
 RUNS = (
-    "Strangers: every second test class. Its images share one camera, so that all mates of its "
-    "queries are junk; the other images have their own (on the emoji, the design family).",
+    "Unmated queries: those of every second test class. Its images share one camera, so that all "
+    "relevant items of its queries are junk; the other images have their own (on the emoji, the "
+    "design family).",
     "Each loss has its paper's parameters; its learning rates are searched, with as many trials "
     "for all. Scores are means over the models of two folds; differences are paired over test "
     "classes, and both runs and classes enter their intervals.",
@@ -181,7 +182,7 @@ def _sheets(one: Finished) -> list[Sheet]:
     false = [metric for metric in metrics if metric.startswith("mfr@") and metric not in at_far]
     return [
         score_sheet(one, RANKED, about="rankings and best thresholds"),
-        score_sheet(one, false, about="false rates of strangers"),
+        score_sheet(one, false, about="false rates of unmated queries"),
         score_sheet(one, at_far, about="at a common FAR"),
     ]
 
@@ -199,16 +200,16 @@ SHARES = (0.01, 0.1, 0.5)
 """B as a share of the gallery."""
 
 
-def with_strangers(data: Dataset) -> Dataset:
+def with_unmated(data: Dataset) -> Dataset:
     """A data set in whose test split every second class has nothing to find."""
     labels = data.fine_labels
     classes = np.unique(labels[data.splits["test"]])
-    strangers = np.isin(labels, classes[1::2])
+    unmated = np.isin(labels, classes[1::2])
     own = data.groups.astype(str) if data.groups is not None else np.arange(len(data)).astype(str)
     alone = np.array([f"stranger {label}" for label in labels.tolist()])
     is_test = np.zeros(len(data), bool)
     is_test[data.splits["test"]] = True
-    return replace(data, groups=np.where(strangers & is_test, alone, own))
+    return replace(data, groups=np.where(unmated & is_test, alone, own))
 
 
 def limits_of(gallery: int) -> dict[float, int]:
@@ -242,8 +243,8 @@ def benchmarks(request: Request) -> dict[str, Make]:
 
 
 def _open_set(name: str, data: Dataset, quick: bool) -> tuple[dict[str, Any], Dataset]:
-    """A configuration, and the data with strangers."""
-    open_set = with_strangers(data)
+    """A configuration, and the data with unmated queries."""
+    open_set = with_unmated(data)
     gallery = len(open_set.splits["test"])
     rates = ("0.1",) if quick else RATES
     names = LOSSES[:3] if quick else LOSSES
@@ -558,8 +559,8 @@ def draw(finished: Sequence[Finished]) -> list[Drawing]:
     found = [
         Drawing(
             "curves",
-            "mReP of queries with a mate (above) and mFR of strangers (below) over the threshold, "
-            "as the paper's Figure 3; the first seed and fold of each model.",
+            "mReP of mated queries (above) and mFR of unmated ones (below) over the threshold, as "
+            "the paper's Figure 3; the first seed and fold of each model.",
             _curves(finished),
         ),
         Drawing(

@@ -147,7 +147,7 @@ TOOLS = (
     "torchmetrics 1.9.0 throws scores of 0 and below away: cosines .6, .2, -.1, -.3 with relevance "
     "1, 0, 1, 1 have AP 1.0 there; (1 + 2/3 + 3/4)/3 = .8056 is right.",
     "torchmetrics and open-metric-learning divide AP@k by the hits found: one hit at rank 1 of 4 "
-    "mates, k = 2, is 1.0 there and 1/4 by the definition.",
+    "relevant items, k = 2, is 1.0 there and 1/4 by the definition.",
     "ranx and pytrec_eval break ties by insertion order and by name: an all-tied run scores .079 "
     "to .156, or .057 to 1.0.",
     "The code of HAPPIER, ROADMAP and Smooth-AP drops the first column as oneself even where a "

@@ -128,8 +128,8 @@ def _runs(sets: list[Embeddings], size: Size, entries: dict[str, Any]) -> list[s
     for some in sets:
         lines.append(
             f"{some.name}: {len(some.rows):,} rows of {some.rows.shape[1]} dimensions, "
-            f"{len(np.unique(some.labels)):,} classes, {int(some.has_mate.sum()):,} queries with a "
-            f"mate, leave-one-out, cosine distance (SHA-256 {some.digest[:16]})."
+            f"{len(np.unique(some.labels)):,} classes, {int(some.has_mate.sum()):,} mated "
+            f"queries, leave-one-out, cosine distance (SHA-256 {some.digest[:16]})."
         )
     batches = " or ".join(["all", *map(str, size.batch_sizes(0)[1:])])
     lines += [

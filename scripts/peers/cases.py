@@ -78,9 +78,9 @@ def tied_ndcg(size: int, mates: int) -> Answer:
 def arrangements(size: int, mates: int) -> dict[str, tuple[int, ...]]:
     step = size // mates
     return {
-        "mates first": (1,) * mates + (0,) * (size - mates),
-        "mates last": (0,) * (size - mates) + (1,) * mates,
-        "mates spread": tuple(int(i % step == 0) for i in range(size)),
+        "relevant first": (1,) * mates + (0,) * (size - mates),
+        "relevant last": (0,) * (size - mates) + (1,) * mates,
+        "relevant spread": tuple(int(i % step == 0) for i in range(size)),
     }
 
 
@@ -100,16 +100,16 @@ FIVE = (0.9, 0.8, 0.7, 0.6, 0.5)
 SCORE_CASES = (
     ScoreCase(
         name="one-mate-found",
-        title="AP@4, the second of two mates just missed",
+        title="AP@4, the second of two relevant items just missed",
         given="scores .9 .8 .7 .6 .5, relevance 1 0 0 0 1, cut at 4",
-        why="R = 2, one mate found at rank 1: AP@4 = (1/1)/2.",
+        why="R = 2, one relevant item found at rank 1: AP@4 = (1/1)/2.",
         answers=(exactly("map@4", Fraction(1, 2)),),
         scores=FIVE,
         relevance={"": (1, 0, 0, 0, 1)},
     ),
     ScoreCase(
         name="two-mates-found",
-        title="AP@4, the second of two mates just found",
+        title="AP@4, the second of two relevant items just found",
         given="scores .9 .8 .7 .6 .5, relevance 1 0 0 1 0, cut at 4",
         why="R = 2, found at ranks 1 and 4: AP@4 = (1/1 + 2/4)/2. A better list than the one "
         "before must not score less than it.",
@@ -120,9 +120,9 @@ SCORE_CASES = (
     ScoreCase(
         name="all-tied",
         title="a constant score",
-        given="100 items of score .5, 10 of them relevant, in three arrangements: the mates first, "
-        "last or at every tenth place (of the input; for ranx, of insertion; for pytrec_eval, of "
-        "ids)",
+        given="100 items of score .5, 10 of them relevant, in three arrangements: the relevant "
+        "items first, last or at every tenth place (of the input; for ranx, of insertion; for "
+        "pytrec_eval, of ids)",
         why="The scores say nothing about the order, so every order is as right as another: the "
         "answer is the least, the mean and the greatest value over all orders "
         "(McSherry & Najork 2008), whatever the arrangement.",
@@ -133,11 +133,11 @@ SCORE_CASES = (
     ScoreCase(
         name="equal-best",
         title="four candidates of equal score, one of them right",
-        given="scores .25 .25 .25 .25, the mate first or last",
-        why="The first place goes to the mate in a quarter of the orders.",
+        given="scores .25 .25 .25 .25, the relevant item first or last",
+        why="The first place goes to the relevant item in a quarter of the orders.",
         answers=(Answer("hit@1", Fraction(0), Fraction(1, 4), Fraction(1)),),
         scores=(0.25,) * 4,
-        relevance={"mate first": (1, 0, 0, 0), "mate last": (0, 0, 0, 1)},
+        relevance={"relevant first": (1, 0, 0, 0), "relevant last": (0, 0, 0, 1)},
     ),
 )
 
@@ -148,7 +148,8 @@ EMBEDDING_CASES = (
         name="large-labels",
         title="four rows, four different labels from 2^24 on",
         given="points 0, 1, 4, 10 on a line, labels 16777216 to 16777219",
-        why="No two labels are equal, so no query has a mate and there is nothing to average.",
+        why="No two labels are equal, so no query has a relevant item and there is nothing to "
+        "average.",
         answers=(undefined("precision@1"), undefined("map@r")),
         embeddings=ON_A_LINE,
         labels={"": tuple(range(2**24, 2**24 + 4))},
@@ -157,8 +158,8 @@ EMBEDDING_CASES = (
         name="constant-embeddings",
         title="embeddings that are all zero",
         given="1,000 zero vectors, 10 classes of 100, in three row orders",
-        why="Each query ties with all 999 others, 99 of them mates: the least, mean and greatest "
-        "value over all orders, whatever the order of the rows.",
+        why="Each query ties with all 999 others, 99 of them relevant: the least, mean and "
+        "greatest value over all orders, whatever the order of the rows.",
         answers=(
             tied_average_precision("map", 999, 99, 999),
             tied_average_precision("map@r", 999, 99, 99),

@@ -35,8 +35,8 @@ convention or one limit where it can be checked by hand. Other versions may well
 A ranking metric has one value when the scores settle the order. When scores are equal they do not,
 and the right answer is a range: **lower / expected / upper**, the least value over all orders that
 the scores allow, the mean over these orders, and the greatest. truerank prints all three; its
-headline is the lower one. A query's *mates* are the items relevant to it
-([glossary](../reference/glossary.md)); brackets hold items whose scores are equal.
+headline is the lower one. Brackets hold items whose scores are equal
+([glossary](../reference/glossary.md)).
 
 ## What the kit says, function by function
 
@@ -47,8 +47,8 @@ what the function does as truerank does.
 NOTES = {
     "pytorch-metric-learning": "The mean reciprocal rank is missing from the list of metrics that "
     "need neighbours, so it works only beside another that asks for them.",
-    "torchmetrics": "A mate counts as found only if its score is above 0: the documentation asks "
-    "for probabilities, which cosine similarities are not.",
+    "torchmetrics": "A relevant item counts as found only if its score is above 0: the "
+    "documentation asks for probabilities, which cosine similarities are not.",
     "ranx": "It refuses a run and qrels of different queries, and says what to do: with "
     "`make_comparable=True` it counts them as truerank does.",
     "pytrec_eval-terrier": "The mean is that over the queries which it returns, as trec_eval takes "
@@ -114,7 +114,7 @@ def number(value: Any) -> str:
 
 def right_answer(answer: Answer) -> str:
     if answer.lower is None or answer.expected is None or answer.upper is None:
-        return "undefined: no query has a mate"
+        return "undefined: no query has a relevant item"
     if answer.lower == answer.upper:
         return number(answer.lower)
     return f"{number(answer.lower)} / {number(answer.expected)} / {number(answer.upper)}"

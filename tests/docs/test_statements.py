@@ -98,6 +98,23 @@ def test_the_glossary_has_every_word_of_the_outputs(word: str) -> None:
     assert [line for line in rows if f"**{word}**" in line]
 
 
+def test_no_page_has_the_old_words() -> None:
+    """The glossary has them, and verification "(an impostor pair"; `mates` is an attribute."""
+    old = re.compile(r"\b(?:mates?|strangers?|(?<!\(an )impostors?)\b", re.I)
+    found = [
+        f"{page.relative_to(ROOT)}: {words}"
+        for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+        if page.name != "glossary.md"
+        for words in old.findall(_prose(page.read_text(encoding="utf-8")))
+    ]
+    assert not found
+
+
+def _prose(page: str) -> str:
+    """A page without its code, and without the name of a convention of the conformance kit."""
+    return re.sub(r"^```.*?^```|`[^`\n]*`|no-mates=\w+", "", page, flags=re.M | re.S)
+
+
 def test_nmi_of_meaningless_clusters() -> None:
     page = text("docs/results/reproduce/reality-check.md")
     classes, each = 10_000, 4

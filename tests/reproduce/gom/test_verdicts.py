@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from studies import gom
 from studies.claims import IN_DIRECTION, NOT_REPRODUCED, REPRODUCED, UNDECIDED
-from studies.gom import draw, metrics_of, with_strangers
+from studies.gom import draw, metrics_of, with_unmated
 from studies.trained import score_sheet
 
 import truerank
@@ -114,7 +114,7 @@ def test_every_second_test_class_has_nothing_to_find() -> None:
         groups=np.array([f"g{row % 4}" for row in rows]),
         splits={"train": rows < 16, "test": rows >= 16},
     )  # fmt: skip
-    found = with_strangers(data)
+    found = with_unmated(data)
     alone = [len(set(found.groups[labels == label].tolist())) == 1 for label in range(12)]
     assert alone == [False] * 4 + [False, True] * 4
 
