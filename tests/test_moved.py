@@ -17,8 +17,14 @@ A_NAME = {
     "truerank.clustering": "cluster",
     "truerank.comparison": "Difference",
     "truerank.compression": "Sweep",
+    "truerank.datasets.images": "ImageFiles",
     "truerank.errors": "InputError",
     "truerank.exact_neighbours": "Truth",
+    "truerank.extrapolation": "sizes_for",
+    "truerank.families": "PairMetric",
+    "truerank.families.thresholds": "certain",
+    "truerank.families.verification": "PairMetric",
+    "truerank.families.verification.pair_metric": "PairMetric",
     "truerank.integrations": "AccuracyCalculator",
     "truerank.integrations.callback": "RetrievalCallback",
     "truerank.integrations.metric": "RetrievalMetric",
@@ -28,6 +34,7 @@ A_NAME = {
     "truerank.organise.board": "Board",
     "truerank.organise.ladder": "climb",
     "truerank.organise.task": "Task",
+    "truerank.parts": "Parts",
     "truerank.ranked": "Neighbours",
     "truerank.settings": "Settings",
     "truerank.sharding": "shard",
@@ -38,6 +45,11 @@ A_NAME = {
     "truerank.verification": "verify",
     "truerank.version": "__version__",
 }
+
+
+def test_every_old_path_is_tried() -> None:
+    """Among them all that pages of 0.1.0 import."""
+    assert MOVED.keys() == A_NAME.keys()
 
 
 @pytest.fixture(params=sorted(MOVED))
