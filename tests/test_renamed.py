@@ -120,6 +120,20 @@ def test_old_methods_of_a_result() -> None:
         assert str(result.neighbours([0])) == str(result.neighbors([0]))
 
 
+def test_an_old_convention() -> None:
+    def hit(lists: Any, relevant: Any) -> float:
+        found = [ids[0] in wanted for ids, wanted in zip(lists, relevant, strict=True)]
+        return sum(found) / len(found)
+
+    from truerank import conformance
+
+    given = conformance.check(hit, "hit@1", "lists", allow="unmated=zero").to_dict()
+    with pytest.warns(DeprecationWarning, match="the convention no-mates is now unmated") as seen:
+        old = conformance.check(hit, "hit@1", "lists", allow="no-mates=zero")
+    assert [one.filename for one in seen] == [__file__]
+    assert old.to_dict() == given
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
     np.save(tmp_path / "x.npy", ROWS)

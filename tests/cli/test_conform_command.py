@@ -38,9 +38,9 @@ def test_status_0_where_it_conforms(name: str) -> None:
 def test_status_1_where_it_does_not() -> None:
     done = run("conform", "metrics_here.py:hit_or_zero", *LISTS)
     assert done.status == 1
-    assert "It counts unmated queries as zero (no-mates=zero)." in done.out
+    assert "It counts unmated queries as zero (unmated=zero)." in done.out
     assert run("conform", "metrics_here.py:hit_or_zero", *LISTS,
-               "--allow", "no-mates=zero").status == 0  # fmt: skip
+               "--allow", "unmated=zero").status == 0  # fmt: skip
     assert run("conform", "metrics_here.py:hit", "--like", "hit@3", "--call", "lists").status == 1
 
 

@@ -308,7 +308,7 @@ def in_half_precision(x: np.ndarray, y: np.ndarray) -> float:
         (self_kept, "precision@5", "self=kept"),
         (r_with_self, "map", "self=counted"),
         (over_hits_found, "map@10", "divisor=found"),
-        (singletons_as_zero, "hit@1", "no-mates=zero"),
+        (singletons_as_zero, "hit@1", "unmated=zero"),
         (over_classes, "hit@1", "mean=classes"),
         (in_half_precision, "map", "resolution=float16, ties=input"),
     ],
@@ -366,7 +366,7 @@ def test_its_own_values_follow_the_rules_of_the_task() -> None:
     result = truerank.evaluate(x, y, query_groups=groups, confidence=None, **rules)
     assert found.own == {name: result[name].value for name in found.own}
     offered = {one.name for match in found.nearest for one in match.conventions}
-    assert offered.isdisjoint({"no-mates=zero", "mean=classes"})
+    assert offered.isdisjoint({"unmated=zero", "mean=classes"})
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_a_divisor_of_its_own() -> None:
     assert not verdict.conforms
     assert verdict.conventions["divisor"] == "found"
     assert verdict.conventions["ties"] == "input"
-    assert verdict.conventions["no-mates"] == "zero"
+    assert verdict.conventions["unmated"] == "zero"
     assert any("divides by hits found" in one for one in verdict.findings)
 
 
@@ -51,13 +51,13 @@ def test_the_metric_of_competitions() -> None:
     verdict = conformance.check(as_in_competitions, "map@3", "lists", one_query=True)
     assert verdict.conventions["divisor"] == "min"
     assert verdict.conventions["repeats"] == "wrong"
-    assert verdict.conventions["no-mates"] == "zero"
+    assert verdict.conventions["unmated"] == "zero"
     own = conformance.check(
         as_in_competitions,
         "map@3,divisor=min",
         "lists",
         one_query=True,
-        allow=["no-mates=zero"],
+        allow=["unmated=zero"],
     )
     assert own.conforms
     assert len(own.findings) == 1
@@ -69,8 +69,8 @@ def test_the_cuts_that_people_use(k: int) -> None:
     listed = conformance.check(
         as_in_competitions, f"map@{k}", "lists", one_query=True, arguments={"k": k}
     )
-    told = {name: listed.conventions[name] for name in ("divisor", "repeats", "no-mates")}
-    assert told == {"divisor": "min", "repeats": "wrong", "no-mates": "zero"}
+    told = {name: listed.conventions[name] for name in ("divisor", "repeats", "unmated")}
+    assert told == {"divisor": "min", "repeats": "wrong", "unmated": "zero"}
     for call in ("scores", "qrels"):
         verdict = conformance.check(positive_only(k, call), f"recall@{k}", call)
         assert verdict.conventions["sign"] == "unfound"
@@ -298,7 +298,7 @@ def test_further_arguments_and_lists_instead_of_arrays() -> None:
     verdict = conformance.check(
         hit, "hit@2", "scores", one_query=True, arguments={"top": 2}, arrays="lists"
     )
-    assert verdict.conventions["no-mates"] == "zero"
+    assert verdict.conventions["unmated"] == "zero"
 
 
 def test_json_holds_the_cases() -> None:
@@ -332,7 +332,7 @@ def test_a_failing_test_shows_the_case() -> None:
         ({"like": "ndcg"}, "ndcg needs grades"),
         ({"one_query": True}, "leave one_query out"),
         ({"arguments": [1]}, "must map names"),
-        ({"allow": "no-mates"}, "such as no-mates=zero"),
+        ({"allow": "unmated"}, "such as unmated=zero"),
         ({"name": 7}, "must be a text"),
     ],
 )

@@ -108,7 +108,7 @@ def test_every_convention_of_every_metric(text: str) -> None:
 
 @pytest.mark.parametrize("call", CALLS)
 def test_two_conventions_at_once(call: str) -> None:
-    changed = {"divisor": "found", "no-mates": "zero"}
+    changed = {"divisor": "found", "unmated": "zero"}
     if call != "lists":
         changed["ties"] = "input"
     found = verdict("map@3", call, **changed)

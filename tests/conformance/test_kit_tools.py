@@ -25,7 +25,7 @@ def assert_found(wanted: Conventions, function: Any, like: str, call: str, **opt
     assert different == named, str(verdict)
 
 
-OURS = {"ties": ("lower", "expected"), "divisor": ("r",), "no-mates": ("left out",),
+OURS = {"ties": ("lower", "expected"), "divisor": ("r",), "unmated": ("left out",),
         "nothing": ("undefined",), "self": ("row",), "labels": ("exact",), "sign": ("ranked",),
         "resolution": ("exact",), "gain": ("exponential",), "beyond": ("taken",),
         "absent": ("zero",), "unjudged": ("left out",)}  # fmt: skip
@@ -44,7 +44,7 @@ def test_pytorch_metric_learning(metric: str, like: str, k: Any) -> None:
     calculator_module = pytest.importorskip("pytorch_metric_learning.utils.accuracy_calculator")
     calculator = calculator_module.AccuracyCalculator(include=(metric,), k=k)
     assert_found(
-        {"ties": "input", "labels": "float32", "self": "row", "no-mates": "left out"},
+        {"ties": "input", "labels": "float32", "self": "row", "unmated": "left out"},
         lambda rows, labels: calculator.get_accuracy(rows, labels)[metric],
         like,
         "embeddings",
@@ -63,7 +63,7 @@ def test_pytorch_metric_learning_cannot_compute_the_reciprocal_rank_alone() -> N
     assert "TypeError" in str(found)
 
 
-TORCHMETRICS = {"no-mates": "zero", "resolution": "float32"}
+TORCHMETRICS = {"unmated": "zero", "resolution": "float32"}
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,10 @@ def test_torchmetrics(name: str, like: str, options: Any, wanted: Conventions) -
     ("name", "like", "one_query", "wanted"),
     [
         ("label_ranking_average_precision_score", "map", False,
-         {"ties": "whole", "no-mates": "one"}),
-        ("average_precision_score", "map", True, {"ties": "whole", "no-mates": "zero"}),
+         {"ties": "whole", "unmated": "one"}),
+        ("average_precision_score", "map", True, {"ties": "whole", "unmated": "zero"}),
         ("ndcg_score", "ndcg", False,
-         {"ties": "expected", "gain": "linear", "no-mates": "zero", "single": "raises"}),
+         {"ties": "expected", "gain": "linear", "unmated": "zero", "single": "raises"}),
     ],
 )  # fmt: skip
 def test_scikit_learn(name: str, like: str, one_query: bool, wanted: Conventions) -> None:
@@ -128,7 +128,7 @@ def evaluator(measure: str) -> Callable[..., float]:
     ],
 )
 def test_pytrec_eval(measure: str, like: str, wanted: Conventions) -> None:
-    known = {"ties": "id-reversed", "resolution": "float32", "no-mates": "zero"}
+    known = {"ties": "id-reversed", "resolution": "float32", "unmated": "zero"}
     known["absent"] = "left out"  # trec_eval, too, unless told -c
     assert_found(known | wanted, evaluator(measure), like, "qrels")
 
@@ -152,7 +152,7 @@ def test_ranx(measure: str, like: str, wanted: Conventions) -> None:
     def mean(qrels: Any, run: Any) -> float:
         return float(ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), measure))
 
-    known = {"ties": "any", "no-mates": "zero", "absent": "raises", "unjudged": "raises"}
+    known = {"ties": "any", "unmated": "zero", "absent": "raises", "unjudged": "raises"}
     assert_found(known | wanted, mean, like, "qrels")
 
 
@@ -163,7 +163,7 @@ def test_ranx_made_comparable_sorts_another_way() -> None:
     def mean(qrels: Any, run: Any) -> float:
         return float(ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), "map", make_comparable=True))
 
-    assert_found({"ties": "input", "no-mates": "zero"}, mean, "map", "qrels")
+    assert_found({"ties": "input", "unmated": "zero"}, mean, "map", "qrels")
 
 
 @cache

@@ -19,8 +19,8 @@ from truerank.evaluation.task_input import prepare
 
 METRICS = ["precision@1", "precision@2", "hit@2", "recall@2", "r_precision", "map", "map@2",
            "map@r", "mrr", "minp"]  # fmt: skip
-QUESTIONS = ("formula", "mean", "self", "divisor", "ties", "labels", "no-mates")
-TOPICS = ("plain", "ties", "duplicates", "labels", "no-mates", "mixed")
+QUESTIONS = ("formula", "mean", "self", "divisor", "ties", "labels", "unmated")
+TOPICS = ("plain", "ties", "duplicates", "labels", "unmated", "mixed")
 
 
 def variants(case: Case, metric: Metric) -> Variants:
@@ -72,4 +72,4 @@ def test_values_are_those_of_the_models(text: str) -> None:
             assert value == pytest.approx(wanted, abs=1e-12, nan_ok=True), (case, chosen)
             compared |= {str(one) for one in chosen}
     assert {"self=kept", "ties=input", "ties=upper", "ties=expected", "mean=classes"} <= compared
-    assert {"no-mates=zero", "no-mates=one", "self=first"} <= compared
+    assert {"unmated=zero", "unmated=one", "self=first"} <= compared

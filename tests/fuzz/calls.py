@@ -260,7 +260,7 @@ CALLS = {
     ),
     "conformance.check": Call(
         truerank.conformance.check,
-        {"function": _hit, "like": "hit@1", "call": "lists", "allow": ["no-mates=zero"]},
+        {"function": _hit, "like": "hit@1", "call": "lists", "allow": ["unmated=zero"]},
         ("arrays", "one_query", "arguments", "name"),
     ),
     "conformance.load": Call(truerank.conformance.load, {"text": "statistics:mean"}),

@@ -298,7 +298,7 @@ CONFORM_EXAMPLES = examples(
     "conform mypackage.metrics:mean_average_precision --like map@r",
     "conform sklearn.metrics:label_ranking_average_precision_score --like map --call scores",
     "conform metrics.py:average_precision --like map@2 --call scores --one-query --with k=2",
-    "conform metrics.py:hit_rate --like hit@3 --call lists --allow no-mates=zero",
+    "conform metrics.py:hit_rate --like hit@3 --call lists --allow unmated=zero",
 )
 
 
@@ -345,7 +345,7 @@ CONFORM_EXAMPLES = examples(
     "--allow",
     metavar="CONVENTION",
     multiple=True,
-    help="Convention that is intended, such as no-mates=zero; may be repeated.",
+    help="Convention that is intended, such as unmated=zero; may be repeated.",
 )
 @format_option(FORMS)
 @output_option(("table", "json"))

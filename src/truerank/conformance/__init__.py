@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from truerank._util.errors import InputError, shortened
+from truerank._util.old_names import warn_of_new_name
 from truerank._util.text import either
 from truerank.conformance.battery import LARGEST_CUT, LARGEST_OF_ROWS
 from truerank.conformance.cases import CALLS
@@ -64,7 +65,7 @@ def check(
     arguments : mapping, optional
         Further arguments by name, such as {"top_k": 2}.
     allow : iterable of str
-        Conventions that are intended, as the verdict names them: "no-mates=zero", "divisor=min".
+        Conventions that are intended, as the verdict names them: "unmated=zero", "divisor=min".
     name : str, optional
         What the verdict calls the function.
 
@@ -137,7 +138,7 @@ def _allowed(allow: Iterable[str]) -> tuple[str, ...]:
     if isinstance(allow, str):
         allow = (allow,)
     try:
-        given = tuple(allow)
+        given = tuple(map(_renamed, allow))
     except TypeError:
         raise InputError(
             f"The 'allow' parameter must hold texts. Got {shortened(allow)}."
@@ -148,10 +149,19 @@ def _allowed(allow: Iterable[str]) -> tuple[str, ...]:
     for one in given:
         if not isinstance(one, str) or one not in known:
             raise InputError(
-                f"a convention to allow is named as in the verdict, such as no-mates=zero. "
+                f"a convention to allow is named as in the verdict, such as unmated=zero. "
                 f"Got {shortened(one)}; known are {', '.join(known)}."
             )
     return given
+
+
+def _renamed(convention: Any) -> Any:
+    """A convention by its name, where 0.1 had another."""
+    question, is_equal, answer = str(convention).partition("=")
+    if question != "no-mates":
+        return convention
+    warn_of_new_name("the convention no-mates", "unmated")
+    return f"unmated{is_equal}{answer}"
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -28,7 +28,7 @@ TOPICS: dict[str, tuple[str, ...]] = {
     "ties": ("ties",),
     "duplicates": (),
     "labels": ("labels",),
-    "no-mates": ("no-mates", "nothing"),
+    "unmated": ("unmated", "nothing"),
     "resolution": ("resolution",),
     "sign": ("sign",),
     "absent": ("absent",),
@@ -193,11 +193,11 @@ def _of_mates(metric: Metric, call: str) -> list[Case]:
     lead = "0 " * _before(metric)
     first, second, none = (_query(lead + text) for text in ("1 0 0", "0 1 0", "0 0 0"))
     return [
-        _case("one of two queries is unmated", "no-mates", call, first, none),
-        _case("the other of two finds its relevant item late", "no-mates", call, second, none),
-        _case("the first of three is unmated", "no-mates", call, none, second, first),
-        _case("an unmated query", "no-mates", call, none),
-        _case("two unmated queries", "no-mates", call, none, none),
+        _case("one of two queries is unmated", "unmated", call, first, none),
+        _case("the other of two finds its relevant item late", "unmated", call, second, none),
+        _case("the first of three is unmated", "unmated", call, none, second, first),
+        _case("an unmated query", "unmated", call, none),
+        _case("two unmated queries", "unmated", call, none, none),
     ]
 
 
@@ -328,12 +328,12 @@ def _of_embeddings(metric: Metric) -> list[Case]:
     cases += [
         drawn("labels 2^24 and 2^24 + 1", "labels", large, telling),
         drawn("labels 0.25 and 0.75", "labels", [0.25 + label / 2 for label in few], telling),
-        drawn("one row has no mate", "no-mates", [*few, 99], telling),
-        drawn("two rows have no mate", "no-mates", [98, *few, 99], telling),
-        drawn("no row has a mate", "no-mates", range(max(3, k + 1)), _any),
+        drawn("one row has no mate", "unmated", [*few, 99], telling),
+        drawn("two rows have no mate", "unmated", [98, *few, 99], telling),
+        drawn("no row has a mate", "unmated", range(max(3, k + 1)), _any),
         drawn(
             "different labels from 2^24 on",
-            "no-mates",
+            "unmated",
             [2.0**24 + n for n in range(max(4, k + 1))],
             _any,
         ),

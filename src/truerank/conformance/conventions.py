@@ -221,7 +221,7 @@ QUESTIONS = (
         lambda metric, call: call == "embeddings",
     ),
     Question(
-        "no-mates",
+        "unmated",
         "unmated queries",
         (
             Convention("left out", "drops unmated queries from the mean"),

@@ -200,7 +200,7 @@ def _settle(
         return vague, -fits(hypothesis)  # what allows any order explains too much
 
     likeliest = min(left, key=rank)
-    if likeliest["no-mates"] not in ("left out", "undefined"):
+    if likeliest["unmated"] not in ("left out", "undefined"):
         asked = {name: question for name, question in asked.items() if name != "nothing"}
     settled = []
     for name, question in asked.items():

@@ -66,7 +66,7 @@ class Match:
 
     @property
     def name(self) -> str:
-        """The names of the conventions, such as "ties=input, no-mates=zero"."""
+        """The names of the conventions, such as "ties=input, unmated=zero"."""
         return ", ".join(one.name for one in self.conventions) or "truerank's own conventions"
 
 
@@ -257,7 +257,7 @@ def explain(
     >>> rows = [[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0], [1.0, 1.0]]
     >>> found = truerank.explain(rows, ["a", "a", "b", "b", "c"], 80.0, metric="precision@1")
     >>> found.own["precision@1"], [match.name for match in found.matches]
-    (1.0, ['no-mates=zero'])
+    (1.0, ['unmated=zero'])
     """
     Printed.of(theirs)
     distance = chosen_distance(distance, embeddings, gallery)

@@ -108,11 +108,11 @@ def answer(metric: Metric, chosen: Chosen, case: Case) -> Value:
             continue
         found = of_query(metric, chosen, query)
         if found is None:
-            if chosen["no-mates"] == "left out":
+            if chosen["unmated"] == "left out":
                 continue
-            if chosen["no-mates"] == "undefined":
+            if chosen["unmated"] == "undefined":
                 return math.nan
-            found = Fraction(chosen["no-mates"] == "one")
+            found = Fraction(chosen["unmated"] == "one")
         name = query.label if chosen["mean"] == "classes" else 0
         of_class.setdefault(name, []).append(found)
     if not of_class:

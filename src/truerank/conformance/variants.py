@@ -6,7 +6,7 @@ A variation is one convention that differs from truerank's. What it changes is i
     TASK      self, groups, labels                     the view
     ORDER     ties: input, reversed, by id; sign       tie groups, put into one order
     FORMULA   metric, cut, gain, divisor, formula      what is computed of the tie groups
-    MEAN      ties: expected, upper; no-mates, mean    which bound, and what it is averaged over
+    MEAN      ties: expected, upper; unmated, mean    which bound, and what it is averaged over
 
 Sets of variations with the same SEARCH, TASK and ORDER share one pass of the engine. The formulas
 are those of the registered metrics; `_EXTRA` holds the few that no metric has. model.py computes
@@ -158,12 +158,12 @@ _TRIED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (FORMULA, "gain", ("exponential", "linear")),
     (FORMULA, "divisor", ("r", "min", "found", "k")),
     (FORMULA, "formula", ("trapezoid", "interpolated")),
-    (MEAN, "no-mates", ("left out", "zero", "one")),
+    (MEAN, "unmated", ("left out", "zero", "one")),
     (MEAN, "mean", ("queries", "classes")),
 )
-_CHOICES = ("distance", "metric", "cut", "gain", "divisor", "mean", "no-mates")
+_CHOICES = ("distance", "metric", "cut", "gain", "divisor", "mean", "unmated")
 """Questions on which truerank offers several answers, all right if they are stated."""
-_WRONG = ("cut=k-1", "divisor=found", "divisor=k", "no-mates=one")
+_WRONG = ("cut=k-1", "divisor=found", "divisor=k", "unmated=one")
 """Answers to them that it does not offer."""
 
 
@@ -208,7 +208,7 @@ class Variants:
         self.ours = {
             "distance": distance,
             "mean": "classes" if average == "class" else "queries",
-            "no-mates": "zero" if task.unmated == "zero" else "left out",
+            "unmated": "zero" if task.unmated == "zero" else "left out",
         }
         """truerank's answers that the options of the evaluation decide."""
         self.values: dict[Variations, dict[Metric, float | None]] = {}
@@ -293,8 +293,8 @@ class Variants:
         keys = self.ours | {one.question: one.key for one in chosen}
         own = values[{"expected": 1, "upper": 2}.get(keys.get("ties", "lower"), 0)]
         held = ~np.isnan(own)
-        if keys["no-mates"] != "left out":
-            own = np.where(held, own, float(keys["no-mates"] == "one"))
+        if keys["unmated"] != "left out":
+            own = np.where(held, own, float(keys["unmated"] == "one"))
             held = np.ones(len(own), bool)
         if not held.any():
             return None
