@@ -2,8 +2,8 @@
 
 Rows that can be counted tile by tile become tasks of some queries x some of the gallery. Whole
 rows and all work of GPUs become tasks of some queries x the whole gallery. The tasks do not
-depend on the cluster, so a run can be resumed on another one. The connection is
-_util/cluster.py.
+depend on the cluster, so a run can be resumed on another one. The connection, which runs the
+tasks of dead workers again, is _util/cluster.py.
 """
 
 from __future__ import annotations

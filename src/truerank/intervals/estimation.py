@@ -1,4 +1,4 @@
-"""Which interval each score gets, and what the passes must count for it.
+"""Which interval each score gets, or why it has none, and what the passes must count for it.
 
 In leave-one-out, units are deleted as queries and as gallery; with a gallery apart from the
 queries they are drawn with replacement. A metric's units are the classes of the level that its

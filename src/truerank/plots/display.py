@@ -1,7 +1,8 @@
 """Display of a curve of one or several models: axes, style, drawing and saving.
 
-Axes are those of the field: FAR on a logarithmic axis, DET in normal deviates. A saved figure
-has the same bytes from the same numbers.
+A new kind of curve gets its axes in `AXES`; a metric family or result/curves.py computes its
+points. Axes are those of the field: FAR on a logarithmic axis, DET in normal deviates. A saved
+figure has the same bytes from the same numbers.
 """
 
 from __future__ import annotations

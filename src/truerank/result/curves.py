@@ -1,4 +1,4 @@
-"""Curves of a result: CMC and bars are computed here; all are thinned and saved in its JSON.
+"""Curves of a result: CMC and bars computed, those of metric families taken, all thinned, saved.
 
 The JSON keeps some points of a curve: a point is left out if it lies within a two-thousandth of
 the axis (edges of a band: a thousandth) of the straight lines between the others, whether the
