@@ -218,6 +218,38 @@ def market(root: Path) -> Path:
     return root
 
 
+DUKE_FILES = {
+    "bounding_box_train": ["0001_c2_f0046182.jpg", "0001_c3_f0046302.jpg"],
+    "query": ["0005_c2_f0046985.jpg"],
+    "bounding_box_test": ["0002_c1_f0044158.jpg", "0005_c2_f0047105.jpg", "0005_c5_f0048001.jpg"],
+}
+CUHK03_FILES = {
+    "bounding_box_train": ["0002_c1_21.png", "0002_c2_26.png"],
+    "query": ["0001_c1_1.png", "0001_c2_6.png"],
+    "bounding_box_test": ["0001_c1_2.png", "0001_c2_7.png", "0003_c1_41.png"],
+}
+
+
+def duke(root: Path) -> Path:
+    """Person 2 of the gallery has no query; the camera is followed by the frame."""
+    return _market_layout(root, "DukeMTMC-reID", DUKE_FILES)
+
+
+def cuhk03(root: Path) -> Path:
+    """Detected boxes, and labelled ones with another image in the gallery."""
+    more = [*CUHK03_FILES["bounding_box_test"], "0003_c2_46.png"]
+    _market_layout(root, "cuhk03-np/detected", CUHK03_FILES)
+    labelled = CUHK03_FILES | {"bounding_box_test": more}
+    return _market_layout(root, "cuhk03-np/labeled", labelled)
+
+
+def _market_layout(root: Path, folder: str, files: Mapping[str, Sequence[str]]) -> Path:
+    paths = [f"{part}/{file}" for part, names in files.items() for file in names]
+    for number, path in enumerate(paths, 1):
+        paint(root / folder / path, number)
+    return root
+
+
 def msmt17(root: Path, train: str = "mask_train_v2", test: str = "mask_test_v2") -> Path:
     """Person 0 of the training set is not person 0 of the test set."""
     folder = root / "MSMT17_V2"
@@ -337,6 +369,9 @@ REPLICAS = {
     "inaturalist-2018-base": inaturalist,
     "market-1501": market,
     "market-layout": market,
+    "dukemtmc-reid": duke,
+    "cuhk03-detected": cuhk03,
+    "cuhk03-labelled": cuhk03,
     "msmt17": msmt17,
     "veri-776": veri,
     "dyml-vehicle": dyml,

@@ -204,6 +204,20 @@ def test_market(tmp_path):
     assert result["map"].per_query.lower.tolist() == [1 / 3, 1.0]
 
 
+def test_sets_in_the_layout_of_market(tmp_path):
+    duke = read("duke", replicas.duke(tmp_path))
+    assert split_labels(duke) == {"train": [1, 1], "query": [5], "gallery": [2, 5, 5]}
+    assert duke.groups.tolist() == [2, 3, 2, 1, 2, 5]
+    replicas.cuhk03(tmp_path)
+    detected, labelled = (read(f"cuhk03-{boxes}", tmp_path) for boxes in ("detected", "labelled"))
+    assert split_labels(detected) == {"train": [2, 2], "query": [1, 1], "gallery": [1, 1, 3]}
+    assert labelled.subset("gallery").fine_labels.tolist() == [1, 1, 3, 3]
+    inside = read("cuhk03-labeled", tmp_path / "cuhk03-np" / "labeled")
+    assert inside.ids.tolist() == labelled.ids.tolist()
+    for data in (duke, detected):
+        assert data.junk_labels == ()
+
+
 def test_market_without_junk_lists_none(tmp_path):
     replicas.market(tmp_path)
     for file in tmp_path.rglob("-1_*"):

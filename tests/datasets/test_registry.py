@@ -53,6 +53,12 @@ def test_expected_counts_add_up():
     assert inshop["train"][1] + inshop["query"][1] == 7_982
     market = ENTRIES["market-1501"].expected
     assert market["train"][1] + market["query"][1] == 1_501
+    duke = ENTRIES["dukemtmc-reid"].expected
+    assert sum(images for images, _ in duke.values()) == 36_411
+    assert duke["train"][1] + duke["gallery"][1] == 1_404 + 408
+    for boxes in ("detected", "labelled"):
+        cuhk03 = ENTRIES[f"cuhk03-{boxes}"].expected
+        assert cuhk03["train"][1] + cuhk03["query"][1] == 1_467
     msmt17 = ENTRIES["msmt17"].expected
     assert sum(images for images, _ in msmt17.values()) == 126_441
     assert msmt17["train"][1] + msmt17["query"][1] == 4_101

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ import torch
 from pyarrow import parquet
 from safetensors.numpy import save_file as save_numpy
 from safetensors.torch import save_file as save_torch
+from scipy.io import savemat
 
 import truerank
 from tests.cli.driving import run
@@ -407,3 +409,73 @@ def test_a_distance_that_no_one_knows_is_asked_about(tmp_path: Path) -> None:
         truerank.evaluate(
             tmp_path / "b.h5", [0, 0, 1], gallery=tmp_path / "c.h5", gallery_labels=[0, 1, 1]
         )
+
+
+# Files of both sides of a search, as re-identification code writes them.
+
+CAMERAS = np.arange(ROWS) % 3
+QUERIES, ITEMS = np.arange(0, ROWS, 4), np.setdiff1d(np.arange(ROWS), np.arange(0, ROWS, 4))
+DISTANCES = np.sqrt(((EMBEDDINGS[QUERIES, None] - EMBEDDINGS[None, ITEMS]) ** 2).sum(axis=2))
+SIDES = {
+    f"{side}_{name}": values[rows]
+    for side, rows in (("query", QUERIES), ("gallery", ITEMS))
+    for name, values in (("label", CLASSES), ("cam", CAMERAS))
+}
+FEATURES = {"query_f": EMBEDDINGS[QUERIES], "gallery_f": EMBEDDINGS[ITEMS]}
+
+
+def write_matlab_7_3(path: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
+    """As MATLAB saves large arrays: HDF5 behind a header of 512 bytes, columns first."""
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for name, array in arrays.items():
+            file[name] = np.atleast_2d(array).T
+    with path.open("r+b") as raw:
+        raw.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(512))
+
+
+TWO_SIDED: dict[str, Callable[[Path, dict[str, Any]], None]] = {
+    "sides.mat": savemat,
+    "sides-7.3.mat": write_matlab_7_3,
+    "sides.npz": lambda path, arrays: np.savez(path, **arrays),
+}
+
+
+def two_sided(**options: Any) -> truerank.Result:
+    return truerank.evaluate(
+        labels=CLASSES[QUERIES], gallery_labels=CLASSES[ITEMS], query_groups=CAMERAS[QUERIES],
+        gallery_groups=CAMERAS[ITEMS], metrics=["map", "hit@1"], **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TWO_SIDED)
+def test_a_file_of_both_sides_is_a_search(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    TWO_SIDED[name](path, {**SIDES, "distmat": DISTANCES})
+    expected = two_sided(embeddings=DISTANCES, distance="precomputed")
+    assert truerank.evaluate(path, metrics=["map", "hit@1"])["map"].value == expected["map"].value
+    out = json.loads(run("evaluate", path, "-m", "map hit@1", "--format", "json").out)
+    found = {one: out["scores"][one]["value"] for one in ("map", "hit@1")}
+    assert found == {one: expected[one].value for one in found}
+    TWO_SIDED[name](path, SIDES | FEATURES)
+    expected = two_sided(embeddings=EMBEDDINGS[QUERIES], gallery=EMBEDDINGS[ITEMS])
+    assert truerank.evaluate(path, metrics=["map", "hit@1"])["map"].value == expected["map"].value
+    out = json.loads(run("evaluate", path, "-m", "map", "--format", "json").out)
+    assert out["scores"]["map"]["value"] == expected["map"].value
+
+
+def test_matlab_files_of_one_side_and_wrong_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.mat"
+    savemat(path, {"features": EMBEDDINGS, "label": np.array(LABELS, object), "s": {"a": 1}})
+    assert scores(truerank.evaluate(path)) == scores(truerank.evaluate(EMBEDDINGS, LABELS))
+    path.write_bytes(path.read_bytes()[:200])
+    with refused("x.mat cannot be read as .mat"):
+        read(path)
+    path.write_bytes(b"not a matrix")
+    with refused("x.mat is named .mat but is a text file"):
+        read(path)
+    savemat(path, {"features": EMBEDDINGS})
+    monkeypatch.setitem(sys.modules, "scipy.io", None)
+    with refused("x.mat needs scipy: pip install scipy"):
+        read(path)

@@ -19,6 +19,7 @@ from truerank.distance import catalogue
 from truerank.io.judgements import Taxonomy, read_qrels
 from truerank.io.reading import (
     Bundle,
+    gallery_of,
     read,
     read_embeddings,
     read_labels,
@@ -280,13 +281,13 @@ def read_task(
     if gallery_labels is not None and gallery is None and not matrix:
         raise InputError(f"{start}gallery-labels came without {start}gallery.")
     option = None if judged or gallery is None else f"{start}gallery-labels"
-    items = read_side(gallery, gallery_labels, names, option)
+    items = gallery_of(queries, read_side(gallery, gallery_labels, names, option))
     add_columns(queries, ids, groups)
     add_columns(items, gallery_ids, gallery_groups)
     if judged:
         queries.labels = items.labels = None
     expand(taxonomy, queries, items)
-    separate = gallery is not None or items.labels is not None or items.ids is not None
+    separate = any(one is not None for one in (items.embeddings, items.labels, items.ids))
     task, rows, found = prepare(
         queries.embeddings,
         queries.labels,

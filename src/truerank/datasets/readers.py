@@ -508,9 +508,13 @@ MSMT17_FOLDERS = (("mask_train_v2", "mask_test_v2"), ("train", "test"))
 """Folders of the second version, in which faces are blurred, and of the first."""
 
 
-def read_market(name: str, root: str | os.PathLike[str]) -> Dataset:
+def read_market(
+    name: str,
+    root: str | os.PathLike[str],
+    inside: tuple[str, ...] = ("Market-1501-v15.09.15",),
+) -> Dataset:
     """Files such as 0002_c1s1_000451_03.jpg in three folders: identity 2, camera 1."""
-    return _read_folders(name, root, MARKET_FOLDERS, inside=("Market-1501-v15.09.15",))
+    return _read_folders(name, root, MARKET_FOLDERS, inside)
 
 
 def read_veri(name: str, root: str | os.PathLike[str]) -> Dataset:

@@ -21,7 +21,7 @@ from truerank.distance import catalogue
 from truerank.distance.base import Space
 from truerank.distance.digests import as_keys
 from truerank.io.judgements import goes_by_id, read_qrels
-from truerank.io.reading import as_matrix, read_side
+from truerank.io.reading import as_matrix, gallery_of, read_side
 from truerank.result.curves import NearestRelevant
 from truerank.task.checks import check_shape
 from truerank.task.relevance import Mask
@@ -57,9 +57,10 @@ def prepare(
     """
     given = catalogue.find(distance).given
     queries, items = read_side(embeddings, labels), read_side(gallery, gallery_labels)
+    items = gallery_of(queries, items)
     if relevance is not None:  # it stands in the place of labels that nobody asked for
         queries.labels, items.labels = labels, gallery_labels
-    separate = gallery is not None or items.labels is not None
+    separate = items.embeddings is not None or items.labels is not None
     own, other = _first(query_ids, queries.ids), _first(gallery_ids, items.ids)
     if separate and query_ids is None and gallery_ids is None and (own is None or other is None):
         own = other = None
@@ -67,7 +68,9 @@ def prepare(
         relevance = _judgements(relevance, own, other)
     lazily = lazily and not given
     rows = _matrix(queries.embeddings, "embeddings", lazily, on_device)
-    found = None if gallery is None else _matrix(items.embeddings, "gallery", lazily, on_device)
+    found = None
+    if items.embeddings is not None:
+        found = _matrix(items.embeddings, "gallery", lazily, on_device)
     relevance = check_relevance(relevance, rows, found, given)
     check_sides(rows, found, queries.labels, items.labels, relevance, given)
     alone = found is None and items.labels is None

@@ -1,8 +1,8 @@
 """Read embeddings, and the columns that describe their rows, from a file of any format.
 
-Formats: .npy (memory-mapped), .npz, .pt/.pth (weights only), .safetensors, .parquet, .csv/.tsv;
-.fvecs, .bvecs, .fbin, .u8bin, .i8bin (memory-mapped) and .hdf5 of index benchmarks; .json, a
-manifest of shards. Nothing in a file is executed: pickles are refused. Here one side of an
+Formats: .npy (memory-mapped), .npz, .mat, .pt/.pth (weights only), .safetensors, .parquet,
+.csv/.tsv; .fvecs, .bvecs, .fbin, .u8bin, .i8bin (memory-mapped) and .hdf5 of index benchmarks;
+.json, a manifest of shards. Nothing in a file is executed: pickles are refused. Here one side of an
 evaluation is read from arrays or files, and the rows of two files are matched by id.
 """
 
@@ -78,7 +78,7 @@ def as_matrix(value: Any, name: str, *, lazily: bool = False) -> Array:
 
 # One reader for every format: embeddings and what is known about each row, by name.
 #
-# .npy (memory-mapped), .npz, .pt/.pth (weights only), .safetensors, .parquet, .csv/.tsv, and
+# .npy (memory-mapped), .npz, .mat, .pt/.pth (weights only), .safetensors, .parquet, .csv/.tsv, and
 # those of index benchmarks: .fvecs, .bvecs, .fbin, .u8bin, .i8bin (memory-mapped) and .hdf5; and
 # .json, a manifest of shards. Nothing in a file is ever executed: pickles are refused. Whatever
 # is wrong with a file ends in one sentence that says what it is and what was expected.
@@ -96,6 +96,8 @@ class Bundle:
     """One column, or columns by name from coarse to fine."""
     ids: Any = None
     groups: Any = None
+    gallery: Bundle | None = None
+    """What the file holds of the items that the queries are compared with."""
 
 
 def read_embeddings(path: str | os.PathLike[str]) -> Any:
@@ -137,10 +139,10 @@ def read(
     except (InputError, MemoryError):
         raise
     except ImportError as error:
-        extra = {".pt": "torch", ".hdf5": "hdf5"}.get(kind, "io")
-        raise InputError(
-            f"reading {path} needs {error.name or error}: {install(extra)}."
-        ) from error
+        missing = str(error.name or error).partition(".")[0]
+        extra = {"torch": "torch", "h5py": "hdf5"}.get(missing, "io")
+        how = "pip install scipy" if missing == "scipy" else install(extra)
+        raise InputError(f"reading {path} needs {missing}: {how}.") from error
     except Exception as error:  # any parser's complaint about a malformed file
         raise InputError(f"{path} cannot be read as {kind}: {_reason(error)}.") from error
     return _bundle(path, columns, lone, levels)
@@ -215,6 +217,7 @@ _START = {
     ".safetensors": rb".{8}\{",
     ".parquet": rb"PAR1",
     ".hdf5": rb"\x89HDF",
+    ".mat": rb"MATLAB",
 }
 
 
@@ -224,6 +227,7 @@ def _describe(start: bytes) -> str:
         (b"PK", "a zip archive, such as .npz or .pt"),
         (b"PAR1", "a Parquet file"),
         (b"\x89HDF", "an HDF5 file"),
+        (b"MATLAB", "a MATLAB file"),
         (b"\x1f\x8b", "a gzip file"),
         (b"\x89PNG", "a PNG picture"),
         (b"\xff\xd8", "a JPEG picture"),
@@ -310,6 +314,7 @@ def _named_levels(path: Path, found: Columns, levels: list[str]) -> Columns:
 _READERS: dict[str, Callable[[Path, list[str]], Columns]] = {
     ".npy": lambda path, _: {"": read_npy(path)},
     ".npz": lambda path, _: dict(read_archive(path)),
+    ".mat": lambda path, _: vectors.read_matlab(path),
     ".pt": lambda path, _: _read_torch(path),
     ".safetensors": lambda path, _: _read_safetensors(path),
     ".parquet": lambda path, _: read_parquet(path),
@@ -334,6 +339,11 @@ def _bundle(path: Path, columns: Columns, lone: str, levels: list[str] | None) -
     found = {name.strip().lower(): value for name, value in columns.items()}
     if len(found) < len(columns):
         raise InputError(f"{path} names an array twice: {', '.join(map(shortened, columns))}.")
+    queries, items = _sides(found)
+    if items:
+        bundle = _bundle(path, queries, lone, levels)
+        bundle.gallery = _bundle(path, items, lone, levels)
+        return bundle
     if len(found) == 1:
         (name, value) = next(iter(found.items()))
         known = any(name in names for names in NAMES.values())
@@ -364,6 +374,23 @@ def _bundle(path: Path, columns: Columns, lone: str, levels: list[str] | None) -
     return bundle
 
 
+def _sides(found: Columns) -> tuple[Columns, Columns]:
+    """Columns of queries and of gallery items; none of the latter where one side is all there is.
+
+    Both have labels of their own, such as query_label and gallery_label. A matrix of distances
+    (distmat) is the queries'. query_f and gallery_f are features.
+    """
+    sides: dict[str, Columns] = {"query": {}, "gallery": {}}
+    for name, value in found.items():
+        side, _, column = name.partition("_")
+        if side not in sides:
+            side, column = "query", name
+        sides[side][{"": "embeddings", "f": "features"}.get(column, column)] = value
+    if known_columns("labels", sides["gallery"]) and known_columns("labels", sides["query"]):
+        return sides["query"], sides["gallery"]
+    return found, {}
+
+
 def _numbered_levels(found: Columns, label: Any) -> Any:
     numbered = sorted((int(match[1]), name) for name in found if (match := _LEVEL.fullmatch(name)))
     if not numbered:
@@ -376,6 +403,15 @@ def _numbered_levels(found: Columns, label: Any) -> Any:
 #
 # A file brings along what it holds besides: a CSV of labels its ids and groups, an .npz its
 # labels.
+
+
+def gallery_of(queries: Bundle, items: Bundle) -> Bundle:
+    """The items' side, or what the queries' file holds of it where no file of items was passed."""
+    held = queries.gallery
+    if held is None or items.embeddings is not None:
+        return items
+    given = {name: value for name, value in vars(items).items() if value is not None}
+    return replace(held, **given)
 
 
 def is_path(value: Any) -> bool:

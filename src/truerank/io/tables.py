@@ -23,10 +23,12 @@ from truerank._util.errors import InputError, shortened
 Dimensions = Callable[[Iterable[str]], list[str]]
 """Which of the columns of numbers are the dimensions of embeddings."""
 NAMES = {
-    "embeddings": ("embeddings", "embedding", "features", "feature", "vectors", "vector", "x"),
+    "embeddings": (
+        *("embeddings", "embedding", "features", "feature", "vectors", "vector", "x", "distmat"),
+    ),
     "labels": ("labels", "label", "y", "targets", "target", "pids", "pid", "class", "classes"),
     "ids": ("ids", "id"),
-    "groups": ("groups", "group", "cameras", "camera", "camids", "camid"),
+    "groups": ("groups", "group", "cameras", "camera", "camids", "camid", "cams", "cam"),
 }
 _IF_ALONE = {"class", "classes"}
 """Names of labels where nothing else is called so: a class beside a label may be a coarser one."""

@@ -1,4 +1,4 @@
-"""Vectors of index benchmarks: fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin and HDF5.
+"""Vectors of index benchmarks (fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, HDF5), and MATLAB's.
 
 In a ...vecs file each row begins with its length (32 bits). A ...bin file begins with the
 numbers of rows and of dimensions (32 bits each); after the numbers of an .ibin there may be
@@ -9,6 +9,7 @@ train, test, neighbors, distances.
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from truerank._util.errors import InputError, shortened
 from truerank._util.files import as_path
 from truerank._util.text import count
 from truerank._util.types import Array
+from truerank.io.tables import NAMES
 
 # HDF5 files, as ann-benchmarks writes them: arrays by name (train, test, neighbors, distances).
 
@@ -55,7 +57,7 @@ def chosen_distance(distance: str | None, *sources: Any) -> str:
     for source in sources:
         if isinstance(source, (str, os.PathLike)):
             path = divided(as_path(source))[0]
-            said = _said(path) if path.suffix.lower() in ENDINGS and path.is_file() else None
+            said = _said(path)
             if said is not None:
                 found.setdefault(said, str(path))
     if len(found) > 1:
@@ -65,7 +67,14 @@ def chosen_distance(distance: str | None, *sources: Any) -> str:
 
 
 def _said(path: Path) -> str | None:
-    """The distance that a file says it is for, by its name here."""
+    """The distance that a file says it is for, by its name here; a distmat is one of distances."""
+    if path.suffix.lower() in (".mat", ".npz"):
+        try:
+            return "precomputed" if DISTANCES in _names(path) else None
+        except Exception:  # whatever a parser says of a damaged file; reading it says it better
+            return None
+    if path.suffix.lower() not in ENDINGS:
+        return None
     try:
         import h5py
 
@@ -102,6 +111,59 @@ def read_hdf5(path: Path, only: Collection[str] | None = None) -> dict[str, Any]
                 raise InputError(f"array {name!r} of {path} holds no numbers.")
             check_fits(f"array {name!r} of {path}", file[name].nbytes, _PIECES)
         return {name: file[name][()] for name in wanted}
+
+
+# MATLAB files: arrays by name. Those of version 7.3 are HDF5 files with transposed arrays.
+
+
+DISTANCES = "distmat"
+"""The name of a matrix of distances."""
+
+
+def _is_hdf5(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(10) == b"MATLAB 7.3"
+
+
+def _names(path: Path) -> list[str]:
+    """The names of the arrays in a .mat or .npz file."""
+    if path.suffix.lower() == ".npz":
+        with zipfile.ZipFile(path) as archive:
+            return [name.removesuffix(".npy") for name in archive.namelist()]
+    if _is_hdf5(path):
+        import h5py
+
+        with h5py.File(path, "r") as file:
+            return list(file)
+    from scipy.io import whosmat
+
+    return [name for name, *_ in whosmat(path)]
+
+
+def read_matlab(path: Path) -> dict[str, Any]:
+    """The arrays of numbers and the lists of texts in a MATLAB file, by name.
+
+    A row or a column of numbers is a list, unless its name is that of embeddings or distances.
+    """
+    check_fits(f"what {path} holds", os.path.getsize(path), _PIECES)
+    if _is_hdf5(path):
+        found = {name: np.asarray(array).T for name, array in read_hdf5(path).items()}
+    else:
+        from scipy.io import loadmat
+
+        found = {}
+        for name, value in loadmat(path).items():
+            if not isinstance(value, np.ndarray) or value.dtype.names:
+                continue
+            if value.dtype == object:
+                value = np.array([str(np.squeeze(cell)) for cell in value.ravel()])
+            if value.dtype.kind in "fiubU":
+                found[name] = value
+    matrices = {*NAMES["embeddings"], "query", "gallery", "query_f", "gallery_f"}
+    return {
+        name: value if name.lower() in matrices or 1 not in value.shape else value.ravel()
+        for name, value in found.items()
+    }
 
 
 def batches(path: Path, name: str, numbers: int) -> Iterator[Any]:
