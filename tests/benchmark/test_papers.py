@@ -27,7 +27,7 @@ from truerank.cli.commands import commands
 from truerank.datasets.catalogue import ENTRIES, find
 from truerank.training.config import Config
 
-NAMES = [table.name for table in benchmark.paper_tables()]
+NAMES = [table.name for table in benchmark.paper_tables() if "methods" in table.config]
 PAPERS = list(dict.fromkeys(name.partition("/")[0] for name in NAMES))
 SMALL = (
     "protocol.folds=2",

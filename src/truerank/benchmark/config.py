@@ -32,7 +32,6 @@ from truerank.training.config import (
     TrainingConfig,
     apply_settings,
     describe_error,
-    read_yaml,
 )
 
 METRICS = ("precision@1", "r_precision", "map@r")
@@ -345,8 +344,9 @@ def read(
     root : path, optional
         The folder of the data set, in place of data.root.
     """
-    named = None if Path(path).is_file() else papers.find(os.fspath(path))
-    given = read_yaml(path) if named is None else named.config
+    given = papers.given(path)
+    if papers.is_scored(given):
+        raise InputError(f"{path} trains nothing: pass it to truerank.benchmark.score_table.")
     if isinstance(given, Mapping):
         beside = Path(path).absolute().parent
         given = _with_settings(given, list(settings))

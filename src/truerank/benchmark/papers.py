@@ -1,14 +1,16 @@
 """Configurations of the papers' tables by name: one YAML file for each paper, one entry per table.
 
-The `config` of an entry is laid over that of the file; `rows` names the methods of its table.
-`published` has what the paper states where the configuration has something else, so that it is
-listed as a difference below every table; null in an entry means "as here". `figures` has what is
-drawn from the finished table: columns or a parameter as x, y and lines.
+The `config` of an entry is laid over that of the file; `rows` names the methods of its table. A
+table that trains nothing has `scored` in place of `config`. `published` has what the paper states
+where the configuration has something else, so that it is listed as a difference below every table;
+null in an entry means "as here". `figures` has what is drawn from the finished table: columns or a
+parameter as x, y and lines.
 """
 
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -59,20 +61,35 @@ def find(name: str) -> PaperTable | None:
     )
 
 
+def given(path: str | os.PathLike[str]) -> Any:
+    """The configuration in a YAML file, or of the table of this name."""
+    named = None if Path(path).is_file() else find(os.fspath(path))
+    return read_yaml(path) if named is None else named.config
+
+
+def is_scored(config: Any) -> bool:
+    """Whether it is the configuration of a table that trains nothing."""
+    return isinstance(config, Mapping) and "rows" in config and "methods" not in config
+
+
 def reference(name: str, data: str) -> PaperTable:
     """What a configuration is compared with: a table, or a paper's first table on these data.
 
     Where the paper has none on these data, it is what all of its tables share.
     """
     paper, _, table = name.partition("/")
-    if not (FOLDER / f"{paper}.yaml").is_file():
-        known = ", ".join(path.stem for path in sorted(FOLDER.glob("*.yaml")))
-        raise InputError(f"paper must be one of {known}, or one of their tables. Got {name!r}.")
-    if table:
-        found = find(name)
-        assert found is not None
+    papers = {path.stem: _paper(path.stem)[0] for path in sorted(FOLDER.glob("*.yaml"))}
+    trained = [one for one, shared in papers.items() if "methods" in shared.config]
+    found = find(name) if table and paper in trained else None
+    if paper not in trained or (found is not None and is_scored(found.config)):
+        known = ", ".join(trained)
+        raise InputError(
+            f"paper must be one of {known}, or one of their tables of trainings. Got {name!r}."
+        )
+    if found is not None:
         return found
-    shared, entries = _paper(paper)
+    shared, every = _paper(paper)
+    entries = [one for one in every if not is_scored(one.config)]
     same = (one for one in entries if _canonical(one.data) == _canonical(data))
     return next(same, shared)
 
@@ -99,16 +116,20 @@ def _canonical(data: str) -> str:
 def _paper(name: str) -> tuple[PaperTable, list[PaperTable]]:
     """What all tables of a paper share, and its tables."""
     given = read_yaml(FOLDER / f"{name}.yaml")
-    common = {**given["config"], "paper": name}
+    common = {**given.get("config", {}), "paper": name}
     published = given.get("published", {})
     figures = given.get("figures", {})
     shared = PaperTable(name, given["source"], given["needs"], common, published, figures)
     entries = []
     for table, entry in given["tables"].items():
         whole = f"{name}/{table}"
-        config = _laid_over(common, {**entry.get("config", {}), "paper": whole})
-        rows = entry.get("rows", config["methods"])
-        config["methods"] = {row: config["methods"][row] for row in rows}
+        if "scored" in entry:
+            over = {**entry["scored"], "paper": whole}
+            config = _laid_over(given.get("scored", {}), over)
+        else:
+            config = _laid_over(common, {**entry.get("config", {}), "paper": whole})
+            rows = entry.get("rows", config["methods"])
+            config["methods"] = {row: config["methods"][row] for row in rows}
         stated = {**published, **entry.get("published", {})}
         entries.append(
             PaperTable(

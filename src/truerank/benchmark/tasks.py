@@ -323,7 +323,9 @@ class ComputeFeatures:
         from truerank.training.devices import resolve
 
         started = time.monotonic()
-        found = _compute(half.data, self.base, resolve(self.base["device"]), self.base["copies"])
+        found = base_features(
+            half.data, self.base, resolve(self.base["device"]), self.base["copies"]
+        )
         with atomic_path(self.path) as partial, partial.open("wb") as file:
             np.save(file, found)
         return {"seconds": round(time.monotonic() - started, 3)}
@@ -340,7 +342,7 @@ def features_in_memory(data: Dataset, base: Mapping[str, Any], device: Any) -> D
     """A data set with features in place of its images, which no file holds afterwards."""
     import tempfile
 
-    found = _compute(data, base, device, 0)
+    found = base_features(data, base, device, 0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "features.npy"
         np.save(path, found)
@@ -349,7 +351,8 @@ def features_in_memory(data: Dataset, base: Mapping[str, Any], device: Any) -> D
     return made
 
 
-def _compute(data: Dataset, base: Mapping[str, Any], device: Any, copies: int) -> Any:
+def base_features(data: Dataset, base: Mapping[str, Any], device: Any, copies: int) -> Any:
+    """(1 + copies, N, F): features of the evaluation's crop, then of random ones."""
     from truerank.training import devices, trunks
     from truerank.training.config import AugmentationConfig
     from truerank.training.embedding import compute_features
@@ -434,9 +437,13 @@ def trunk_features(config: Mapping[str, Any], data: Dataset) -> tuple[Features, 
 
 def fit_pca(rows: Features, dimensions: int) -> Projection:
     """The directions in which unit rows vary most, at most as many as they have numbers."""
-    units = _units(rows)
-    mean = units.mean(axis=0)
-    centred = units - mean
+    return principal(_units(rows), dimensions)
+
+
+def principal(rows: Floats, dimensions: int) -> Projection:
+    """The directions in which rows vary most, as they are."""
+    mean = rows.mean(axis=0)
+    centred = rows - mean
     _, vectors = np.linalg.eigh(centred.T @ centred)
     return Projection(mean, np.ascontiguousarray(vectors[:, ::-1][:, :dimensions]))
 

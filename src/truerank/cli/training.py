@@ -18,6 +18,7 @@ BENCHMARK_EXAMPLES = examples(
     "benchmark --list",
     "benchmark reality-check/table-3 --data CUB_200_2011 --dry-run",
     "benchmark config.yaml --set protocol.trials=10 -o runs/short",
+    "benchmark gom/table-4 --data models/ --set preset=published",
     "benchmark config.yaml -o runs/losses --jobs 8",
     "benchmark config.yaml -o runs/losses --resume --time-limit 3600",
     "benchmark config.yaml -o /shared/losses --cluster auto --gpu-share 0.25",
@@ -56,7 +57,10 @@ def _paper_tables(
     help="List the configurations of the papers' tables, and do nothing else.",
 )
 @click.option(
-    "--data", type=PATH, metavar="FOLDER", help="Folder of the data set, in place of data.root."
+    "--data",
+    type=PATH,
+    metavar="PATH",
+    help="Folder of the data set or of models' files, in place of data.root.",
 )
 @settings_option("protocol.trials=10")
 @click.option(
@@ -121,6 +125,8 @@ def benchmark(
     Each method is searched on class-disjoint folds of the development split. Its best configuration
     is trained again. The test split is evaluated once, at the end. The folder keeps searches,
     models, the log of test evaluations, tables and figures. Ctrl-C stops; --resume continues.
+
+    Some tables train nothing: they score files of models, untrained networks or random embeddings.
     """
     from truerank import benchmark as protocol
     from truerank.cli.outputs import announce
@@ -138,12 +144,28 @@ def benchmark(
             "the configuration is missing: pass a YAML file, or a name that `truerank benchmark "
             "--list` has."
         )
+    name = config.stem if config.is_file() else str(config).replace("/", "-")
+    folder = output if output is not None else Path("benchmarks") / name
+    scored = protocol.read_scored(config, settings, root=data)
+    if scored is not None:
+        if jobs != 1 or time_limit or cluster or only or join:
+            raise InputError(f"{config} trains nothing: leave the options of trainings out.")
+        if dry_run:
+            click.echo(protocol.describe_scored(scored))
+            return
+        found = protocol.score_table(
+            scored,
+            folder,
+            resume=resume,
+            note=lambda text: click.echo(f"truerank: {text}", err=True),
+        )
+        click.echo(str(found))
+        announce(folder)
+        return
     chosen = protocol.read_config(config, settings, root=data)
     if dry_run:
         click.echo(protocol.describe_plan(chosen))
         return
-    name = config.stem if config.is_file() else str(config).replace("/", "-")
-    folder = output if output is not None else Path("benchmarks") / name
     if join:
         for name, (done, place) in protocol.join(folder, join, config=chosen).items():
             click.echo(f"truerank: {name}: {done:,} trainings, from {place}.", err=True)

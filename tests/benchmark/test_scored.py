@@ -1,0 +1,340 @@
+"""Tables that train nothing: files of models, untrained networks and random systems, scored."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+import yaml
+from click.testing import CliRunner
+from scipy.io import savemat
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import StandardScaler
+
+import truerank
+from tests.datasets import replicas
+from tests.refusals import refused
+from truerank import benchmark
+from truerank._util.errors import TruerankWarning
+from truerank.cli.commands import commands
+from truerank.training import trunks
+from truerank.training.config import AugmentationConfig
+from truerank.training.devices import borrowed
+from truerank.training.embedding import compute_features
+
+NAMES = [table.name for table in benchmark.paper_tables() if "methods" not in table.config]
+PEOPLE, B = 12, 3000
+GALLERY_LABELS = np.r_[np.repeat(np.arange(PEOPLE), 3), [-1] * 4, 100]
+GALLERY_CAMERAS = np.arange(len(GALLERY_LABELS)) % 3
+QUERY_LABELS = np.arange(PEOPLE)
+QUERY_CAMERAS = np.zeros(PEOPLE, int)
+SIDES = {
+    "query_label": QUERY_LABELS, "query_cam": QUERY_CAMERAS,
+    "gallery_label": GALLERY_LABELS, "gallery_cam": GALLERY_CAMERAS,
+}  # fmt: skip
+STRANGERS = 5
+TINY = {
+    "networks": (
+        "rows.trunks={ResNet50: convnet, GoogleNet: convnet}",
+        "rows.pretrained=false",
+        "rows.augmentation={resize: 16, crop: 16}",
+        "rows.device=cpu",
+    ),
+    "files": (),
+    "random": ("rows.systems=3", "rows.classes=4", "rows.each=5", "rows.dimensions=6"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TruerankWarning)  # replicas are not complete
+        yield
+
+
+def embeddings(seed: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+    """Of queries, of unmated queries, and of the gallery."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(200, 6))
+
+    def near(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return centres[labels] + 0.8 * rng.normal(size=(len(labels), 6))
+
+    return near(QUERY_LABELS), near(np.arange(150, 150 + STRANGERS)), near(GALLERY_LABELS)
+
+
+def distances(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.sqrt(((a[:, None] - b[None]) ** 2).sum(axis=2))
+
+
+def write_models(folder: Path) -> Path:
+    """The released layout, both sides' features, and a matrix with labels in files beside it."""
+    folder.mkdir()
+    query, strangers, gallery = embeddings(1)
+    savemat(folder / "ResNet-50.mat", {"distmat": distances(query, gallery), **SIDES})
+    others = {**SIDES, "query_label": np.arange(STRANGERS), "query_cam": np.zeros(STRANGERS, int)}
+    savemat(folder / "100_ResNet-50.mat", {"distmat": distances(strangers, gallery), **others})
+    query, strangers, gallery = embeddings(2)
+    np.savez(folder / "AGW.npz", query=query, gallery=gallery, **SIDES)
+    np.savez(folder / "100_AGW.npz", embeddings=strangers)
+    query, _, gallery = embeddings(3)
+    np.save(folder / "Matrix.npy", distances(query, gallery))
+    for side, labels, cameras in (
+        ("query", QUERY_LABELS, QUERY_CAMERAS),
+        ("gallery", GALLERY_LABELS, GALLERY_CAMERAS),
+    ):
+        lines = [f"{label},{camera}" for label, camera in zip(labels, cameras, strict=True)]
+        (folder / f"{side}.csv").write_text("\n".join(["label,camera", *lines]) + "\n")
+    return folder
+
+
+def invoke(*words: Any) -> Any:
+    ran = CliRunner().invoke(commands, ["benchmark", *map(str, words)])
+    if ran.exception is not None and not isinstance(ran.exception, SystemExit):
+        raise ran.exception
+    assert ran.exit_code == 0, ran.output
+    return ran
+
+
+def roots(tmp_path: Path, data: str, kind: str) -> Path | None:
+    """A replica of a table's data."""
+    if kind == "random":
+        return None
+    if kind == "files":
+        return write_models(tmp_path / "models")
+    numbers = [*range(1, 5), *range(101, 105)]
+    if data == "cub-200-2011":
+        species = {n: f"{n:03}.Bird_{n}" for n in numbers}
+        return replicas.cub(tmp_path / "cub", species, each=3)
+    if data == "cars-196":
+        cars = [number for number in numbers for _ in range(3)]
+        return replicas.cars_csv(tmp_path / "cars", cars[::2], cars[1::2])
+    articles = {
+        "Ebay_train.txt": [(n, 1, "chair_final") for n in range(1, 5)],
+        "Ebay_test.txt": [(n, 1, "chair_final") for n in range(11319, 11323)],
+    }
+    return replicas.products(tmp_path / "products", articles, each=3)
+
+
+def small(name: str, tmp_path: Path) -> benchmark.ScoredConfig:
+    config = benchmark.read_scored(name)
+    assert config is not None
+    root = roots(tmp_path, config.data.name, config.rows.kind)
+    settings = list(TINY[config.rows.kind])
+    if getattr(config.rows, "pca", None) is not None:
+        settings.append("rows.pca.dimensions=4")
+    chosen = benchmark.read_scored(name, settings, root=root)
+    assert chosen is not None
+    return chosen
+
+
+def check(name: str, tmp_path: Path) -> None:
+    config = small(name, tmp_path)
+    table = benchmark.score_table(config, tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "table.json").read_text()) == table.content
+    assert list(table.rows[0]["scores"]) == config.chosen
+    for row in table.rows:
+        for metric, score in row["scores"].items():
+            assert (score["value"] is None) == (score["reason"] is not None)
+            if row["name"] != "mean":
+                result = truerank.Result.from_json(tmp_path / "out/results" / f"{row['name']}.json")
+                assert score["value"] in (None, result[metric].value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_every_table_runs_on_a_replica(name: str, tmp_path: Path) -> None:
+    check(name, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["gom/table-4", "reality-check/table-1-cub"])
+def test_a_table_of_each_paper_runs_on_a_replica(name: str, tmp_path: Path) -> None:
+    check(name, tmp_path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_papers_own_settings_have_no_difference(name: str) -> None:
+    config = benchmark.read_scored(name)
+    assert config is not None
+    code = {"gom": ["preset: exact (paper: published)"], "ties": []}.get(name.split("/")[0])
+    said = "rows.pca.standardise: True (paper: not said in the text, yes in its code)"
+    assert config.deviations == ([said] * ("table-1" in name) if code is None else code)
+
+
+def released(matrix: npt.NDArray[Any], strangers: npt.NDArray[Any]) -> dict[str, float]:
+    """CMC@1, mAP and MFR by loops: the matrix scaled to [0, 1], thresholds 0, .01, ..., 1."""
+    firsts, precisions = [], []
+    for row, label in zip(matrix, QUERY_LABELS, strict=True):
+        junk = (GALLERY_LABELS < 0) | ((label == GALLERY_LABELS) & (GALLERY_CAMERAS == 0))
+        hits = GALLERY_LABELS[~junk][np.argsort(row[~junk])] == label
+        firsts.append(hits[0])
+        ranks = np.flatnonzero(hits) + 1
+        precisions.append(np.mean(np.arange(1, len(ranks) + 1) / ranks))
+    every = np.vstack([matrix, strangers])
+    scaled = (strangers - every.min()) / (every.max() - every.min())
+    kept = scaled[:, GALLERY_LABELS >= 0]
+    rates = [np.minimum((kept <= tau).sum(axis=1) / B, 1).mean() for tau in np.arange(101) / 100]
+    area = (np.sum(rates) - (rates[0] + rates[-1]) / 2) / 100
+    return {"hit@1": np.mean(firsts), "map": np.mean(precisions), "mfr": area}
+
+
+def test_files_of_models_have_the_papers_numbers(tmp_path: Path) -> None:
+    folder, out = write_models(tmp_path / "models"), tmp_path / "out"
+    settings = ("--set", "preset=published")
+    planned = invoke("gom/table-4", "--data", folder, *settings, "--dry-run").output
+    assert "veri-776: 3 rows, nothing is trained." in planned
+    assert "Rows: AGW, Matrix, ResNet-50." in planned
+    assert "Deviates" not in planned
+    assert not out.exists()
+    ran = invoke("gom/table-4", "--data", folder, *settings, "-o", out)
+    table = json.loads((out / "table.json").read_text())
+    scores = {row["name"]: row["scores"] for row in table["rows"]}
+    query, strangers, gallery = embeddings(1)
+    wanted = released(distances(query, gallery), distances(strangers, gallery))
+    for metric, score in scores["ResNet-50"].items():
+        name = metric.partition("@")[0] if metric != "hit@1" else metric
+        if name in wanted:
+            assert score["value"] == pytest.approx(wanted[name], rel=1e-12), metric
+    query, _, gallery = embeddings(3)
+    assert scores["Matrix"]["map"]["value"] == pytest.approx(
+        released(distances(query, gallery), distances(query, gallery))["map"]
+    )
+    mfr = "mfr@integral=trapezoid,scale=minmax"
+    assert scores["Matrix"][mfr]["value"] is None
+    assert "(Matrix)." in ran.output
+    assert scores["AGW"][mfr]["value"] is not None
+    assert scores["ResNet-50"]["map"]["stated"] == 65.0
+    assert {path.name for path in (out / "figures").iterdir()} == {
+        f"{curve}.{kind}" for curve in ("mrep", "mfr") for kind in ("svg", "png")
+    }
+    assert (out / "table.md").read_text().startswith("| row | ")
+    assert (out / "table.tex").read_text().count(r"\\") >= 4
+
+
+def test_finished_rows_are_kept(tmp_path: Path) -> None:
+    folder, out = write_models(tmp_path / "models"), tmp_path / "out"
+    first = invoke("gom/table-4", "--data", folder, "-o", out)
+    with refused("holds a benchmark already; resume it"):
+        invoke("gom/table-4", "--data", folder, "-o", out)
+    before = (out / "table.json").read_bytes()
+    (out / "results" / "AGW.json").unlink()
+    again = invoke("gom/table-4", "--data", folder, "-o", out, "--resume")
+    assert again.stderr.count("scoring") == 1
+    assert (out / "table.json").read_bytes() == before
+    assert again.stdout == first.stdout
+    with refused("holds another configuration"):
+        invoke("gom/table-4", "--data", folder, "-o", out, "--resume", "--set", "preset=published")
+
+
+def test_random_systems_of_a_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "x.npz", embeddings=rng.normal(size=(40, 3)), labels=np.arange(40) % 4)
+    config = benchmark.read_scored(
+        "ties/random-systems", ["rows.systems=4"], root=tmp_path / "x.npz"
+    )
+    assert config is not None
+    table = benchmark.score_table(config, tmp_path / "out")
+    values = [row["scores"]["map"]["value"] for row in table.rows[:-1]]
+    mean = table.rows[-1]
+    assert len(set(values)) == 4
+    assert mean["name"] == "mean"
+    assert mean["scores"]["map"]["value"] == pytest.approx(np.mean(values))
+    assert mean["scores"]["map"]["deviation"] == pytest.approx(np.std(values, ddof=1))
+    assert mean["scores"]["map"]["stated"] == 10.4
+    assert "rows.systems: 4 (paper: 30)" in str(table)
+
+
+def test_networks_are_scored_on_the_principal_axes_of_the_test_split(tmp_path: Path) -> None:
+    config = small("reality-check/table-1-cub", tmp_path)
+    table = benchmark.score_table(config, tmp_path / "out")
+    assert [row["name"] for row in table.rows] == ["ResNet50", "GoogleNet"]
+    data = truerank.datasets.read("cub-200-2011", config.data.root).subset("test")
+    cpu = torch.device("cpu")
+    with borrowed(0, cpu):
+        trunk = trunks.get("convnet", pretrained=False, size=16)
+    augmentation = AugmentationConfig(resize=16, crop=16).build()
+    features = compute_features(trunk, data.images, augmentation, cpu, copies=0, seed=0)[0]
+    rows = PCA(4, svd_solver="full").fit_transform(StandardScaler().fit_transform(features))
+    units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    nearest = (units @ units.T - 3 * np.eye(len(units))).argmax(axis=1)
+    wanted = np.mean(data.fine_labels[nearest] == data.fine_labels)
+    assert 0 < wanted < 1
+    assert table.rows[0]["scores"]["precision@1"]["value"] == wanted
+    assert "rows.pretrained: False (paper: True)" in table.content["deviations"]
+    assert "rows.pca.dimensions: 4 (paper: 512)" in table.content["deviations"]
+
+
+def test_a_configuration_of_ones_own(tmp_path: Path) -> None:
+    folder = write_models(tmp_path / "models")
+    given = {
+        "data": {"name": "mine", "root": str(folder)},
+        "rows": {"kind": "files", "junk_labels": [-1]},
+        "metrics": {"exact": ["minp"]},
+    }
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(given))
+    table = benchmark.score_table(path, tmp_path / "out")
+    assert [row["name"] for row in table.rows] == ["AGW", "Matrix", "ResNet-50"]
+    assert table.content["deviations"] == []
+
+
+def rewrite(folder: Path, file: str, to: str | None = None) -> None:
+    if to is None:
+        (folder / file).unlink()
+    else:
+        (folder / file).rename(folder / to)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("AGW.npz",), "100_AGW.npz but no file AGW"),
+        (("AGW.npz", "ResNet-50.npz"), "two files of a model with different endings"),
+        (("query.csv",), "Matrix.npy holds no labels; put query_label"),
+    ],
+)
+def test_folders_of_other_contents_are_refused(
+    tmp_path: Path, change: tuple[str, ...], sentence: str
+) -> None:
+    folder = write_models(tmp_path / "models")
+    rewrite(folder, *change)
+    with refused(sentence):
+        benchmark.score_table(read("gom/table-4", folder), tmp_path / "out")
+
+
+def read(name: str, root: Path, *settings: str) -> benchmark.ScoredConfig:
+    config = benchmark.read_scored(name, settings, root=root)
+    assert config is not None
+    return config
+
+
+def test_wrong_configurations_are_refused(tmp_path: Path) -> None:
+    folder = write_models(tmp_path / "models")
+    with refused("gom/table-4 trains nothing: leave the options of trainings out"):
+        invoke("gom/table-4", "--data", folder, "--jobs", 2)
+    with refused("gom/table-4 trains nothing: pass it to truerank.benchmark.score_table"):
+        benchmark.read_config("gom/table-4")
+    with refused("preset must be one of exact, published"):
+        benchmark.read_scored("gom/table-4", ["preset=code"])
+    with refused("pass the folder of the models' files (--data, data.root). Got None."):
+        invoke("gom/table-4", "--dry-run")
+    with refused("is a configuration of trainings: pass it to benchmark.run"):
+        benchmark.score_table("reality-check/table-3", tmp_path / "out")
+    with refused("paper must be one of happier, reality-check, tcm"):
+        benchmark.BenchmarkConfig.of(
+            {"paper": "gom", "data": {"name": "emoji"}, "methods": ["triplet"]}
+        )
+    cub = small("reality-check/table-1-cub", tmp_path)
+    with refused("rows.pca.dimensions is 512, which is more than the 256 features"):
+        config = benchmark.read_scored(
+            "reality-check/table-1-cub", TINY["networks"], root=cub.data.root
+        )
+        assert config is not None
+        benchmark.score_table(config, tmp_path / "out")
