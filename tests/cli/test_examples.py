@@ -247,6 +247,9 @@ def test_an_example_runs(path: tuple[str, ...], example: str, here: Path) -> Non
         pytest.importorskip("torch")
     if path == ("benchmark",):
         small.write_config(here)
+        (here / "models").mkdir()
+        sides = {f"{side}_label": np.arange(3) for side in ("query", "gallery")}
+        np.savez(here / "models" / "AGW.npz", distmat=1 - np.eye(3), **sides)
     if "sklearn" in example:
         pytest.importorskip("sklearn")
     if "parquet" in example:

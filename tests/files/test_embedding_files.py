@@ -463,6 +463,15 @@ def test_a_file_of_both_sides_is_a_search(name: str, tmp_path: Path) -> None:
     assert out["scores"]["map"]["value"] == expected["map"].value
 
 
+def test_names_may_share_a_prefix(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez(path, phocnet_features=EMBEDDINGS, phocnet_labels=[LABELS])
+    assert scores(truerank.evaluate(path)) == scores(truerank.evaluate(EMBEDDINGS, LABELS))
+    np.savez(path, net_a=EMBEDDINGS, net_b=EMBEDDINGS)
+    with refused("holds 'net_a', 'net_b', none of which is known"):
+        truerank.evaluate(path, LABELS)
+
+
 def test_matlab_files_of_one_side_and_wrong_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -377,7 +377,9 @@ class ScoredTable:
         """Sentences below the table."""
         metrics = self.content["metrics"]
         arrow = "; ↓ lower is better" if is_lower_better(metrics) else ""
-        lines = [f"In percent, ± half the 95 % interval where there is one{arrow}."]
+        shares = all(registry.find(metric).unit == "share" for metric in metrics)
+        besides = "" if shares else " (thresholds are not)"
+        lines = [f"In percent{besides}, ± half the 95 % interval where there is one{arrow}."]
         options = [one for one in metrics if "@" in one]
         if options:
             lines.append(f"Metrics: {'; '.join(options)}.")

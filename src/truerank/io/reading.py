@@ -339,6 +339,7 @@ def _bundle(path: Path, columns: Columns, lone: str, levels: list[str] | None) -
     found = {name.strip().lower(): value for name, value in columns.items()}
     if len(found) < len(columns):
         raise InputError(f"{path} names an array twice: {', '.join(map(shortened, columns))}.")
+    found = _without_prefix(found)
     queries, items = _sides(found)
     if items:
         bundle = _bundle(path, queries, lone, levels)
@@ -359,7 +360,7 @@ def _bundle(path: Path, columns: Columns, lone: str, levels: list[str] | None) -
         if len(present) > 1:
             raise InputError(f"{path} holds both {present[0]!r} and {present[1]!r}; keep one.")
         if present:
-            setattr(bundle, field, found[present[0]])
+            setattr(bundle, field, _as_list(found[present[0]], bundle.embeddings))
     if bundle.embeddings is None and lone == "embeddings":
         bundle.embeddings = only_matrix(found)
     if levels is not None:
@@ -372,6 +373,22 @@ def _bundle(path: Path, columns: Columns, lone: str, levels: list[str] | None) -
             "expected names such as embeddings, label, group, id, level1."
         )
     return bundle
+
+
+def _as_list(column: Any, embeddings: Any) -> Any:
+    """A list that MATLAB has as a matrix of one row; anything else as it is."""
+    rows = tuple(getattr(embeddings, "shape", ()))[:1]
+    is_row = tuple(getattr(column, "shape", ())) == (1, *rows) and rows != (1,)
+    return column.ravel() if is_row else column
+
+
+def _without_prefix(found: Columns) -> Columns:
+    """Columns such as phocnet_features and phocnet_labels by the names behind what they share."""
+    start = next(iter(found), "").partition("_")[0] + "_"
+    shared = all(name.startswith(start) for name in found)
+    if len(found) < 2 or not shared or any(known_columns(field, found) for field in NAMES):
+        return found
+    return {name.removeprefix(start): value for name, value in found.items()}
 
 
 def _sides(found: Columns) -> tuple[Columns, Columns]:
