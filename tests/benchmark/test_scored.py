@@ -19,6 +19,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 import truerank
+from tests.benchmark.test_papers import drawn_lines, finished
 from tests.datasets import replicas
 from tests.refusals import refused
 from truerank import benchmark
@@ -338,3 +339,27 @@ def test_wrong_configurations_are_refused(tmp_path: Path) -> None:
         )
         assert config is not None
         benchmark.score_table(config, tmp_path / "out")
+
+
+def test_figures_3_and_4_of_the_reality_check_come_from_its_table(tmp_path: Path) -> None:
+    methods = [one.name for one in benchmark.read_config("reality-check/table-3").methods]
+    scores = {
+        name: {"map@r": number / 100, "precision@1": 0.5 + number / 100}
+        for number, name in enumerate(methods)
+    }
+    folder = finished(tmp_path / "one", "reality-check/table-3", scores)
+    table = json.loads((folder / "table.json").read_text())
+    for row in table["rows"]:
+        row["concatenated"] = {"map@r": {"mean": row["separated"]["map@r"]["mean"] + 0.1}}
+        row["year"] = 2006 if row["method"] in ("contrastive", "triplet") else 2019
+    (folder / "table.json").write_text(json.dumps(table))
+    (axes,) = benchmark.paper_figure("reality-check/figure-3", [folder]).axes
+    assert drawn_lines(axes) == {
+        name: [(0, number + 10), (1, number)] for number, name in enumerate(methods)
+    }
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["map@r, concatenated", "map@r"]
+    (axes,) = benchmark.paper_figure("reality-check/figure-4", [folder]).axes
+    assert drawn_lines(axes)["contrastive"] == [(2006, 50)]
+    assert drawn_lines(axes)["soft_triple"] == [(2019, 61)]
+    colours = {tuple(one.get_color()) for one in axes.get_lines() if one.get_label() in methods}
+    assert len(colours) == len(methods) == 12

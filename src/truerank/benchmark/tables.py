@@ -734,9 +734,13 @@ def _sensitivity(figure_class: Any, method: Method, plan: Plan, metric: str) -> 
 
 
 Point = dict[str, Any]
-"""What is known of a row: its method, loss, parameters, and separated scores as they are shown."""
+"""What is known of a row: its method, year, loss, parameters, and scores as they are shown."""
+CONCATENATED = ", concatenated"
+"""What follows the metric in the name of a score of all folds' models together."""
 IN_ORDER = "metric"
 """As x: the metrics of y, side by side."""
+FEW_LINES = 6
+"""More names than this stand beside a figure."""
 MARK_SIZE = 5.0
 """Points of a mark at a batch of 32; its side grows with the batch's fourth root."""
 
@@ -745,7 +749,8 @@ def paper_figure(name: str, folders: Iterable[str | os.PathLike[str]]) -> Any:
     """Draw a paper's figure from the tables of several benchmarks.
 
     Rows with something added to their loss are stars, others circles; larger marks are larger
-    batches. The scores are those of single models, as in the tables' part "separated".
+    batches. Scores are those of single models, as in the tables' part "separated", or of all folds'
+    models together.
 
     Parameters
     ----------
@@ -787,11 +792,16 @@ def _points(config: BenchmarkConfig, content: Content) -> list[Point]:
         if not method.is_trained:
             continue
         row = rows[method.name]
-        scores = {name: _scale(name) * one["mean"] for name, one in row["separated"].items()}
+        scores = {
+            name + ending: _scale(name) * one["mean"]
+            for part, ending in (("separated", ""), ("concatenated", CONCATENATED))
+            for name, one in row.get(part, {}).items()
+        }
         errors = {f"100 - {name}": 100 - value for name, value in scores.items()}
         loss = method.loss if isinstance(method.loss, dict) else {}
         about = {
             "method": method.name,
+            "year": row.get("year"),
             "loss": loss.get("name", method.name),
             "is added to": bool(loss.get("plus")),
             "batch": config.shared.batch,
@@ -818,7 +828,9 @@ def _paper_figure(figure_class: Any, spec: dict[str, Any], series: list[list[Poi
             axes.set_xlabel(_with_unit(spec["x"]), fontsize=8)
             axes.set_ylabel(_with_unit(shown[0]), fontsize=8)
         axes.tick_params(labelsize=7)
-    axes.legend(fontsize=7)
+    few = len(axes.get_legend_handles_labels()[0]) <= FEW_LINES
+    place = {} if few else {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+    axes.legend(fontsize=7, **place)
     return figure
 
 
@@ -826,7 +838,7 @@ def _places(spec: dict[str, Any], columns: list[str], point: Point) -> list[tupl
     """Where a row is drawn, which may be nowhere."""
     if spec["x"] == IN_ORDER:
         return [(at, point[one]) for at, one in enumerate(columns) if one in point]
-    if spec["x"] not in point:
+    if point.get(spec["x"]) is None:
         return []
     return [(point[spec["x"]], point[one]) for one in columns if one in point]
 
@@ -843,6 +855,10 @@ def _draw_series(
             axes.axhline(
                 point[columns[0]], linestyle="--", linewidth=1, color="grey", label=point["method"]
             )
+    if len(lines) > FEW_LINES:
+        from matplotlib import colormaps
+
+        axes.set_prop_cycle(color=colormaps["tab20"](range(20)))
     for value, some in lines.items():
         label = str(value) if spec["lines"] in ("method", "loss") else f"{spec['lines']} {value}"
         if several:
