@@ -16,7 +16,7 @@ IN_DIRECTION = "reproduced in direction"
 NOT_REPRODUCED = "not reproduced"
 UNDECIDED = "undecided"
 VERDICTS = (REPRODUCED, IN_DIRECTION, NOT_REPRODUCED, UNDECIDED)
-"""From the best to the one that says least."""
+"""From the best to the least informative."""
 MOST_SEEDS = 1000
 
 
@@ -85,9 +85,9 @@ class Claim:
     verdict: str
     evidence: Sequence[Evidence] = field(default_factory=tuple)
     explanation: str = ""
-    """What was found, and where it failed what was tried to save it."""
+    """What was found, and what else was tried if the claim failed."""
     tell: str = ""
-    """The budget that would tell, where the verdict is undecided."""
+    """The budget that would decide it, where the verdict is undecided."""
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
@@ -142,7 +142,7 @@ def budget(
     bound: float = 0.0,
     decide: Callable[[Sequence[Evidence]], str] | None = None,
 ) -> str:
-    """How many seeds would tell, from how wide intervals are and how far values lie off a bound.
+    """Number of seeds that would decide a claim, from interval widths and distances to a bound.
 
     A half-width falls with the root of the number of seeds at best: what is due to the test
     classes stays. All evidence has to be off the bound, or as much as `decide` needs for a verdict.
@@ -158,11 +158,11 @@ def budget(
             (one for one in found if one[1] != UNDECIDED), (MOST_SEEDS, UNDECIDED)
         )
     if needed >= MOST_SEEDS:
-        return "No number of seeds that anybody would train: the values lie at the bound."
-    would = f" (then *{verdict}*, if values stay as they are)" if verdict else ""
+        return "No number of seeds that is feasible: the values are at the bound."
+    would = f" (then *{verdict}*, if the values do not change)" if verdict else ""
     return (
-        f"About {needed} seeds instead of {seeds}{would}, if the spread over runs is what is wide; "
-        "what is due to the test classes only more classes narrow."
+        f"About {needed} seeds instead of {seeds}{would}, if the intervals are wide because of "
+        "the runs; the part due to the test classes shrinks only with more test classes."
     )
 
 

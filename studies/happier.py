@@ -35,35 +35,40 @@ CITATION = (
     "Image Retrieval. ECCV 2022."
 )
 INTRODUCTION = (
-    "Where labels form a tree, a near miss should cost less than a bad one. The paper defines "
-    "hierarchical average precision (H-AP), trains for it, and claims to beat losses of the fine "
-    "labels, their sums over levels and CSL, at little cost in the finest level."
+    "This page tests three claims about HAPPIER, a loss for labels that form a tree: it is "
+    "better in hierarchical average precision (H-AP) than losses of the fine labels, their sums "
+    "over levels and CSL, and it loses little at the finest level. H-AP counts an error as "
+    "smaller if the query and the item share a coarser label."
 )
 RUNS = (
-    "One hierarchical sampler and one budget for all rows; each loss has its paper's parameters, "
-    "and its learning rates are searched with as many trials for all, by validation H-AP.",
-    "TL_SH is the triplet loss with semihard triplets; its sum over levels has none, because a "
-    "miner goes by one level.",
-    "The emoji have 9 categories, too few to leave out for an interval of H-AP: intervals leave "
-    "out subcategories, the level below, and say nothing about other categories. The grocery store "
-    "has 3 coarse classes: no usable interval there either; it is shown and decides nothing.",
+    "All rows use the same hierarchical sampler and the same budget. Each loss uses its paper's "
+    "parameters; its learning rates are searched by validation H-AP, with the same number of "
+    "trials for all losses.",
+    "TL_SH is the triplet loss with semihard triplets; its sum over levels uses no miner, "
+    "because a miner works on one level.",
+    "The emoji have 9 categories, too few for an interval of H-AP that leaves out categories. "
+    "Intervals leave out subcategories, the level below, and do not generalise to other "
+    "categories. The grocery store has 3 coarse classes, which is too few for a usable interval; "
+    "its results are shown, but no verdict is based on them.",
 )
 NOTES = (
     "Eq. 4's relevance is not monotone where a finer level is much larger than a coarser one: "
-    "with 10 fine and 2 coarse relevant items, coarse-first scores 1.0 and fine-first .826.",
+    "with 10 fine and 2 coarse relevant items, the order with coarse items first scores 1.0 and "
+    "the order with fine items first .826.",
     "Figure 3's ranks (5/3 and 4/3) hold only with rel = l/L, not with Eq. 4. Figure 1 cannot be "
     "recomputed: its lists are not given.",
     "The text has a gain of 12.7 points over the best fine-only row on iNat-full, where Table 1 "
     "has 47.9 - 37.2 = 10.7; for DyML it has 4.8, .9 and 1.8 points over other hierarchical rows, "
     "where Table 2 has 37.0 - 32.0 = 5.0, 43.8 - 42.6 = 1.2 and 38.0 - 36.9 = 1.1; over CSL's "
     "NDCG on SOP it has 2.6, where Table 1 has 91.5 - 88.1 = 3.4.",
-    "The formula of AP in section 3.1 adds up the precision at all ranks: a relevant item before "
-    "an irrelevant one would have 1 + 1/2. Only the ranks of relevant items count, as in Eq. 1.",
+    "The formula of AP in section 3.1 adds up the precision at all ranks: one relevant item "
+    "before one irrelevant item would have an AP of 1 + 1/2. Only the ranks of relevant items "
+    "count, as in Eq. 1.",
     "The released code counts the query in its own finest level and ranks in half precision. Its "
     "H-AP finds levels by their relevance, so that an item counts once for each level of equal "
-    "relevance: levels 2, 2, 1, 0 in this perfect order have an H-AP of 2.0. Its ndcg(at_k) takes "
-    "the ideal from the k items returned: levels 0, 2, 2, 1 have an NDCG at 2 of .6309; .3869 is "
-    "right. No table of the paper uses it.",
+    "relevance: levels 2, 2, 1, 0 in this perfect order have an H-AP of 2.0. Its ndcg(at_k) "
+    "takes the ideal from the k items returned: levels 0, 2, 2, 1 have an NDCG at 2 of .6309; "
+    "the correct value is .3869. No table of the paper uses it.",
 )
 
 
@@ -74,10 +79,12 @@ def run(request: Request) -> Page:
     maps = _maps(request, finished[0], makers["emoji"])
     runs = [*(one.described() for one in finished), *RUNS]
     if not any(one.name == "grocery" for one in finished):
-        runs.append("The grocery store was not run: no file was given (--data grocery=FILE).")
+        runs.append(
+            "The grocery store was not run, because no file was given (--data grocery=FILE)."
+        )
     return Page(
         "happier",
-        "HAPPIER: training for the tree",
+        "HAPPIER: training with hierarchical labels",
         CITATION,
         INTRODUCTION,
         runs,
@@ -267,10 +274,11 @@ def _gains(one: Finished) -> Claim:
     ]
     return Claim(
         "a",
-        "HAPPIER ranks better by H-AP than losses of the fine labels, than their sums over the "
-        "levels, and than CSL (Table 1).",
-        "Reproduced if the paired gain in H-AP over each of the best fine-only row, the best "
-        "summed row and CSL has its lower end above 0. The best are chosen on validation folds.",
+        "HAPPIER has a higher H-AP than losses of the fine labels, their sums over the levels, "
+        "and CSL (Table 1).",
+        "Reproduced if the intervals of the paired gains in H-AP over the best fine-only row, "
+        "the best summed row and CSL all have their lower ends above 0. The best are chosen on "
+        "validation folds.",
         combined([decide_above(item) for item in evidence]),
         evidence,
         tell=budget(evidence, len(one.seeds)),
@@ -285,9 +293,9 @@ def _loss(one: Finished) -> Claim:
     )  # fmt: skip
     return Claim(
         "b",
-        "What HAPPIER loses at the finest level is little (Tables 3 and 4).",
-        f"Reproduced if its loss in fine MAP@R against the best fine-only row has its upper end "
-        f"below {100 * MOST_LOST:g} points.",
+        "HAPPIER loses little at the finest level (Tables 3 and 4).",
+        "Reproduced if the interval of its loss in fine MAP@R against the best fine-only row has "
+        f"its upper end below {100 * MOST_LOST:g} points.",
         decide_below(loss, MOST_LOST),
         [loss],
         tell=budget([loss], len(one.seeds), MOST_LOST),
@@ -306,10 +314,11 @@ def _fine(one: Finished) -> Claim:
     )  # fmt: skip
     return Claim(
         "c",
-        "HAPPIER_F, with more weight on the fine levels, loses less there than HAPPIER (Tables 3 "
-        "and 4).",
-        "Reproduced if the paired difference HAPPIER_F less HAPPIER in fine MAP@R has its lower "
-        "end above 0, not reproduced if its upper end is not, else undecided.",
+        "HAPPIER_F, with more weight on the fine levels, loses less at these levels than HAPPIER "
+        "(Tables 3 and 4).",
+        "Reproduced if the paired difference HAPPIER_F less HAPPIER in fine MAP@R has an "
+        "interval with its lower end above 0, not reproduced if the upper end is not above 0, "
+        "else undecided.",
         decide_above(less),
         [less, lost],
         tell=budget([less], len(one.seeds)),
@@ -318,8 +327,8 @@ def _fine(one: Finished) -> Claim:
 
 # A map of class centres: where the mean of each fine class lies, in the two widest directions.
 #
-# A model of a rerun and the test half come in; a point and a coarse label for each class go out.
-# The weights are those that the test half was opened for, so that this is no second look.
+# Input: a model of a rerun and the test split. Output: a point and a coarse label per class.
+# The weights are those of the test evaluation, so that this is no further evaluation.
 
 
 def has_model(one: Finished, method: str) -> bool:
@@ -364,13 +373,13 @@ def draw(finished: Sequence[Finished], maps: Mapping[str, Any]) -> list[Drawing]
     found = [
         Drawing(
             "severity",
-            "Top-1 errors by the level that query and found item share, mean over seeds and folds: "
-            "dark is wrong down to the root.",
+            "Top-1 errors by the level that query and found item share, mean over seeds and "
+            "folds: the darkest colour means that no level is shared.",
             _severity(main),
         ),
         Drawing(
             "trade-off",
-            "H-AP against MAP@R of the finest level; a dot for each seed, a cross for the mean.",
+            "H-AP against MAP@R of the finest level; one dot per seed, a cross for the mean.",
             _trade_off(main),
         ),
     ]
@@ -378,8 +387,8 @@ def draw(finished: Sequence[Finished], maps: Mapping[str, Any]) -> list[Drawing]
         found.append(
             Drawing(
                 "centres",
-                "The centre of each fine class of the test half, coloured by its coarsest label, "
-                "in the two widest directions; after the paper's Figure 5.",
+                "The centre of each fine class of the test split, coloured by its coarsest "
+                "label, in the two directions of largest variance; as in the paper's Figure 5.",
                 _centres(maps),
             )
         )
@@ -388,8 +397,8 @@ def draw(finished: Sequence[Finished], maps: Mapping[str, Any]) -> list[Drawing]
             found.append(
                 Drawing(
                     "alpha-lambda",
-                    "As the paper's Figure 4: H-AP and fine MAP@R over alpha (left) and over the "
-                    "weight lambda of the clustering (right); mean and interval over seeds.",
+                    "As in the paper's Figure 4: H-AP and fine MAP@R over alpha (left) and over "
+                    "the weight lambda of the clustering (right); mean and interval over seeds.",
                     _hyperparameters(one),
                 )
             )

@@ -22,14 +22,16 @@ from studies.claims import IN_DIRECTION, NOT_REPRODUCED, REPRODUCED, UNDECIDED, 
 from studies.page import COLOURS, INK, QUIET, Drawing, Page, Sheet, panels
 from studies.runner import Ledger, Request
 from truerank._util.errors import InputError
+from truerank._util.text import count
 from truerank.evaluation.evaluate import evaluate
 from truerank.io.reading import read_json
 
 CITATION = "Musgrave, Belongie, Lim: A Metric Learning Reality Check. ECCV 2020."
 INTRODUCTION = (
-    "Papers claim gains of tens of percent over the contrastive and the triplet loss. The Reality "
-    "Check tuned all losses alike and found hardly any. It also showed that Recall@1, NMI and F1 "
-    "miss or invent differences between embedding spaces, and proposed MAP@R."
+    "This page tests four claims of the Reality Check: losses differ little when all are tuned "
+    "by the same protocol, tuning explains much of the published gains, MAP@R shows differences "
+    "between embedding spaces that Recall@1 does not, and NMI is high for random embeddings. "
+    "Other papers claim gains of tens of percent over the contrastive and the triplet loss."
 )
 PAPER_GAINS = {
     "concatenated": "1.3 to 9.2; others' papers claim more than 100",
@@ -56,7 +58,7 @@ def run(request: Request) -> Page:
     chance = {int(k.partition("/")[2]): v for k, v in entries.items() if k.startswith("random/")}
     return Page(
         "reality-check",
-        "The Reality Check: losses compared alike, and metrics that see",
+        "The Reality Check: losses and metrics compared under one protocol",
         CITATION,
         INTRODUCTION,
         [
@@ -76,8 +78,8 @@ def run(request: Request) -> Page:
 NOTES = (
     "Several of the paper's published optima lie at the ends of their ranges.",
     "Section 1.4 has a miner choose negatives that are closer to the anchor than its hardest "
-    "negative. There are none: the hardest negative is the closest. The multi-similarity miner "
-    "compares negatives with the hardest positive.",
+    "negative. No such negatives exist: the hardest negative is the closest. The "
+    "multi-similarity miner compares negatives with the hardest positive.",
     "Section 3.1 crops 'a size between 40 and 256'. The released code has a scale from .16, which "
     "is 40/256 = .156, but a scale is a ratio of areas: the smallest square crop has a side of "
     "sqrt(.16) x 256 = 102.",
@@ -113,8 +115,8 @@ def _described(table: Mapping[str, Any]) -> str:
     return (
         f"{table['title']}: {table['trials']} trials x {table['folds']} folds for each method, "
         f"{table['reruns']} reruns, preset {table['preset']}, seed {table['seed']}. The log of "
-        f"openings has {looks['count']} lines, {looks['second_looks']} second looks, and ends in "
-        f"`{looks['head'][:16]}`."
+        f"test evaluations has {looks['count']} entries, "
+        f"{count(looks['second_looks'], 'repetition')}, and ends in `{looks['head'][:16]}`."
     )
 
 
@@ -142,10 +144,11 @@ def _flat(table: Mapping[str, Any], longer: Mapping[str, Any] | None = None) -> 
         word = UNDECIDED if UNDECIDED in words else IN_DIRECTION
     return Claim(
         "a",
-        "Tuned alike, the losses of a decade differ little: the field is flat (section 4.2).",
-        "Fixed before the test half was opened: flat if the upper end of the simultaneous 95 % "
-        "interval of best/contrastive - 1 in MAP@R (over runs and test classes) is below 10 %, not "
-        "flat if the lower end is above, else undecided; for both the concatenated and the "
+        "If all are tuned by the same protocol, the losses of a decade differ little: the field "
+        "is flat (section 4.2).",
+        "Fixed before the test evaluation: flat if the upper end of the simultaneous 95 % "
+        "interval of best/contrastive - 1 in MAP@R (over runs and test classes) is below 10 %, "
+        "not flat if the lower end is above, else undecided; for both the concatenated and the "
         "separated scores.",
         word,
         evidence,
@@ -154,7 +157,7 @@ def _flat(table: Mapping[str, Any], longer: Mapping[str, Any] | None = None) -> 
 
 
 def _with_more_iterations(longer: Mapping[str, Any], metric: str) -> str:
-    """What longer trainings say on the folds of the search half, compared with contrastive."""
+    """Results of longer trainings on the folds of the development split, against contrastive."""
     curves = {
         name: [fmean(curve[epoch][2] for curve in folds) for epoch in range(len(folds[0]))]
         for name, folds in longer["curves"].items()
@@ -168,11 +171,12 @@ def _with_more_iterations(longer: Mapping[str, Any], metric: str) -> str:
         sentences.append(f"{name} {found}" + ("" if name == "contrastive" else f" ({gains})"))
     when = ", ".join(f"{epoch * longer['epoch']:,}" for epoch in points)
     return (
-        "Most learning curves still rise when the budget ends, so it was asked whether the gap "
-        "closes. Trained longer with the parameters found, on the search half alone, the "
-        f"validation {metric} after {when} iterations is, in percent (against contrastive): "
+        "Most learning curves still rise when the budget ends, so the gap was measured again "
+        "with longer training. After longer training with the parameters found, on the "
+        f"development split only, the validation {metric} after {when} iterations is, in percent "
+        "(against contrastive): "
         + "; ".join(sentences)
-        + ". The rates were searched for the short budget."
+        + ". The learning rates were searched with the short budget."
     )
 
 
@@ -192,7 +196,8 @@ def _tuned(table: Mapping[str, Any]) -> Claim:
             )  # fmt: skip
     return Claim(
         "b",
-        "Much of what separates published losses is how well each was tuned (sections 2 and 4).",
+        "Much of the difference between published losses is due to how well each was tuned "
+        "(sections 2 and 4).",
         "Reproduced if the methods lie closer together with searched parameters than with their "
         "default ones, for both the concatenated and the separated scores; in direction if for "
         "one.",
@@ -213,7 +218,7 @@ def _toys(spaces: Mapping[str, Mapping[str, float]]) -> Claim:
     ]
     return Claim(
         "c",
-        "MAP@R tells spaces apart that Recall@1 does not (Figure 1).",
+        "MAP@R distinguishes embedding spaces that Recall@1 does not (Figure 1).",
         "Reproduced if MAP@R rises from each of three spaces to the next, while Recall@1 of the "
         "second is within 1 % of that of the third.",
         REPRODUCED if rises and blind else IN_DIRECTION if rises else NOT_REPRODUCED,
@@ -231,8 +236,7 @@ def _chance(found: Mapping[int, Mapping[str, float]]) -> Claim:
     ]  # fmt: skip
     return Claim(
         "d",
-        "NMI is high for embeddings that mean nothing, and the higher the more classes there are "
-        "(Figure 2).",
+        "NMI is high for random embeddings, and increases with the number of classes (Figure 2).",
         "Reproduced if NMI of random embeddings with random labels rises by at least 50 points "
         "from the fewest classes to the most; in direction if it rises.",
         REPRODUCED if rises >= 0.5 else IN_DIRECTION if rises > 0 else NOT_REPRODUCED,
@@ -267,7 +271,8 @@ def _table(table: Mapping[str, Any]) -> Sheet:
         f"{table['title']}: {metric} in percent, mean over reruns and its 95 % interval",
         ["method", "concatenated", "separated", "default, separated", "ranks, separated", "notes"],
         rows,
-        "Ranks: what is left open once differences by Holm's correction are taken for real.",
+        "Ranks: the range that is possible given the significant differences (by Holm's "
+        "correction).",
     )
 
 
@@ -279,7 +284,7 @@ def _toy_sheet(spaces: Mapping[str, Mapping[str, float]]) -> Sheet:
     return Sheet("Three toy spaces, in percent", ["space", *TOY_METRICS.values()], rows)
 
 
-# Spaces that some metrics tell apart and others do not, and what metrics say of random rows.
+# Spaces that only some metrics distinguish, and scores of random rows.
 #
 # After the paper's Figures 1 and 2.
 
@@ -346,14 +351,13 @@ def draw(
     return [
         Drawing(
             "toy-spaces",
-            "Three embedding spaces in the manner of the paper's Figure 1, and what metrics say of "
-            "them in percent.",
+            "Three embedding spaces as in the paper's Figure 1, and their scores in percent.",
             _spaces(spaces),
         ),
         Drawing(
             "random-embeddings",
-            "What metrics say of random embeddings with random labels, by the number of classes, "
-            "as the paper's Figure 2.",
+            "Scores of random embeddings with random labels by the number of classes, as in the "
+            "paper's Figure 2.",
             _drawn_chance(chance),
         ),
         Drawing(

@@ -35,10 +35,10 @@ CITATION = (
     "Metrics when Evaluating Embeddings. RRPR 2018."
 )
 INTRODUCTION = (
-    "Scores that collide leave a ranking undefined, and scores that depend on the order and the "
-    "size of batches leave it to chance. The paper saw both in word-spotting embeddings, and "
-    "showed that a model which says nothing can be made to score. Here its own embeddings and ours "
-    "are scored by naive code in four precisions, and by truerank."
+    "This page tests four claims about ties: mAP depends on the order of the rows where "
+    "distances are equal or rounded, and embeddings without any information can get a high "
+    "score. The paper's word-spotting embeddings and two sets of emoji embeddings are scored by "
+    "plain code in four precisions, and by truerank."
 )
 
 
@@ -55,7 +55,7 @@ def run(request: Request) -> Page:
     claims = judge(entries, PAPER)
     return Page(
         "ties",
-        "Ties: what the order of rows does to mAP",
+        "Ties: how the order of rows changes mAP",
         CITATION,
         INTRODUCTION,
         _runs(sets, size, entries),
@@ -73,30 +73,32 @@ def run(request: Request) -> Page:
 
 
 NOTES = (
-    "The paper's remedy shifts distances that are not relevant by an epsilon (Eq. 5 and 6), which "
-    "must be smaller than every difference between two distances and still change a float. Where "
-    "two distances differ in their last place there is no such number. Bounds that are computed "
-    "from the groups of tied items need none.",
+    "The paper's remedy shifts distances that are not relevant by an epsilon (Eq. 5 and 6), "
+    "which must be smaller than every difference between two distances and still change a float. "
+    "If two distances differ only in their last place, no such number exists. Bounds that are "
+    "computed from tie groups need no epsilon.",
     "The paper says that the mean over all orders of tied items is costly to compute. It has a "
-    "closed form (McSherry and Najork, ECIR 2008): `expected` beside every score.",
-    "The released `get_map` divides AP by R + 1 where the first item is wrong: its recall at rank "
-    "1 is e/(R + e) with e = 1e-20, which is above 0 and counts as a step. A query of label 0 "
-    "with items of labels 1 and 0, in this order, gets .25; 1/2 is right.",
-    "It also drops the first column of each row as oneself. Two rows of PHOCNET have different "
-    "labels and a cosine distance of exactly 0, and the class of one has no other row. Where the "
-    "other row is sorted first, each of the two finds itself among its relevant items, and the "
-    "row that has none becomes a 900th query with an AP of 1. This is the whole width of 95.34 to "
-    "95.36 %, and the level is that of the division by R + 1. Section 3.1 has 899 queries for "
-    "both ends; 900 x 95.3607 is 105.4 more than 899 x 95.3495.",
-    "Section 5.2's mean of 30 random systems, 10.4 %, is what the division by R + 1 gives, too: "
-    "with 99 relevant items among 999 in random order, the expectation is 10.402 %. That of AP is "
-    "10.495 %, more than four standard errors (.053/sqrt(30) = .0097 points) above 10.45 %.",
+    "closed form (McSherry and Najork, ECIR 2008), which truerank reports as `expected` with "
+    "every score.",
+    "The released `get_map` divides AP by R + 1 if the first item is wrong: its recall at rank 1 "
+    "is e/(R + e) with e = 1e-20, which is above 0 and counts as a step. A query of label 0 with "
+    "items of labels 1 and 0, in this order, gets .25; the correct value is 1/2.",
+    "It also drops the first column of each row as the query itself. Two rows of PHOCNET have "
+    "different labels and a cosine distance of exactly 0, and the class of one has no other row. "
+    "If the other row is sorted first, each of the two rows finds itself among its relevant "
+    "items, and the row without a relevant item becomes a 900th query with an AP of 1. This "
+    "explains the whole range of 95.34 to 95.36 %; the division by R + 1 explains its level. "
+    "Section 3.1 has 899 queries for both ends; 900 x 95.3607 is 105.4 more than 899 x 95.3495.",
+    "The division by R + 1 also explains the mean of 30 random systems in section 5.2, 10.4 %: "
+    "with 99 relevant items among 999 in random order, the expectation with this division is "
+    "10.402 %. The expectation of AP is 10.495 %, more than four standard errors (.053/sqrt(30) "
+    "= .0097 points) above 10.45 %.",
     "Of its four rules for queries without a relevant item, 'balanced' is computed as 'perfect', "
     "an AP of 1, and 'null' sets all recalls to 0, so that AP is 0/0. `unmated=` has 'report', "
-    "which is 'chop', and 'zero', which is what 'null' describes; a query without an answer never "
-    "counts 1.",
-    "Values in the paper's Figure 1 are truncated and not rounded: .6667 is printed as 66.66 %, "
-    ".3929 as 39.28 %, .6429 as 64.28 %.",
+    "which is 'chop', and 'zero', which is what 'null' describes; a query without a relevant "
+    "item never counts 1.",
+    "Values in the paper's Figure 1 are truncated instead of rounded: .6667 is printed as 66.66 "
+    "%, .3929 as 39.28 %, .6429 as 64.28 %.",
     "Section 3.2 has epsilon 10^-6 for random embeddings, section 3.3 has 10^-5; only the former "
     "is 10,000 times 10^-10. 'Greater than epsilon' should read 'smaller than'.",
     "The index d of Eq. 1 should be k. D + E of Eq. 6 is the upper bound for distances; for "
@@ -134,17 +136,20 @@ def _runs(sets: list[Embeddings], size: Size, entries: dict[str, Any]) -> list[s
     batches = " or ".join(["all", *map(str, size.batch_sizes(0)[1:])])
     lines += [
         f"{size.orders} orders of the rows (the first as given) x batches of {batches} queries at "
-        f"a time, in {', '.join(PRECISIONS)}, on {' and '.join(devices)}. Sorting is the library's "
-        "default; tf32 is imitated on the CPU by rounding to 10 bits.",
+        f"a time, in {', '.join(PRECISIONS)}, on {' and '.join(devices)}. Rows are sorted by the "
+        "library's default; tf32 is emulated on the CPU by rounding to 10 bits.",
         f"Collisions: distances in float64, neighbours in the order of each row; random embeddings "
         f"are uniform in [0, 1), {size.random_sets} sets, intervals of Student's t.",
         "Nothing is trained.",
-        "The thresholds of the four rules were set before anything ran; what counts as in "
-        "direction, and that (c) asks for all six comparisons, was settled after a first look at "
-        "the counts.",
+        "The thresholds of the four rules were set before the run; the conditions for 'in "
+        "direction', and the condition that (c) needs all six comparisons, were set after the "
+        "counts had been seen once.",
     ]
     if "cuda" not in devices:
-        lines.append("No GPU was there: its rows are missing, and --resume on one adds them.")
+        lines.append(
+            "No GPU was available: its rows are missing. A run with --resume on a "
+            "machine with a GPU adds them."
+        )
     return lines
 
 
@@ -178,8 +183,8 @@ def _orders_sheet(sets: list[Embeddings], entries: dict[str, Any]) -> Sheet:
         "mAP over orders and batch sizes, in percent and points",
         header,
         rows,
-        "Of truerank, lowest and highest are the bounds that true ties leave open; no order and no "
-        "batch moves them.",
+        "For truerank, lowest and highest are the lower and the upper bound over all orders of "
+        "tied items; they do not depend on the order of rows or the batch size.",
     )
 
 
@@ -198,8 +203,8 @@ def _released_sheet(name: str, entries: dict[str, Any]) -> Sheet:
         f"The rules of the paper's released code on {name}: mAP in percent",
         ["left out of a list", "AP divided by", "relevant first in ties", "relevant last in ties"],
         rows,
-        "Cosine distances in float64, below 1e-12 taken as 0. The last line is the released code; "
-        "the first one is the definition.",
+        "Cosine distances in float64; values below 1e-12 are set to 0. The last line is the "
+        "released code, the first line is the definition.",
     )
 
 
@@ -651,7 +656,9 @@ def _moves(entries: Entries, paper: str) -> Claim:
         )  # fmt: skip
     exact = [v for k, v in entries.items() if k.startswith(f"exact/{paper}/")]
     evidence.append(
-        Evidence("ours: bits in which the orders differ", max(e["bits"] for e in exact), digits=0)
+        Evidence(
+            "truerank: bits in which the orders differ", max(e["bits"] for e in exact), digits=0
+        )
     )
     widest_span = max(spans)
     if widest_span >= LEAST_SPAN:
@@ -663,16 +670,16 @@ def _moves(entries: Entries, paper: str) -> Claim:
         "a",
         "The measured mAP of PHOCNET depends on the order in which rows are evaluated: 95.34 to "
         "95.36 % (section 3.1).",
-        "Reproduced if naive float32 mAP moves by at least 0.01 points with the order of the rows, "
-        "at one batch size, on any device; in direction if it moves by less.",
+        "Reproduced if naive float32 mAP changes by at least 0.01 points with the order of the "
+        "rows, at one batch size, on any device; in direction if it changes by less.",
         verdict,
         evidence,
         f"The exact mAP of these embeddings is {100 * first['lower']:.5f} to "
         f"{100 * first['upper']:.5f} % ({100 * first['expected']:.5f} % expected), the same bits "
-        f"in every order. {_level(entries[f'released/{paper}'])} Besides the plain product of unit "
-        "rows, two variants were tried to find a larger movement with the order of rows: dropping "
-        "the first column as oneself, as the paper does, and dividing products by lengths "
-        "afterwards. Half precision moves by far more (see the table).",
+        f"in every order. {_level(entries[f'released/{paper}'])} Besides the plain product of "
+        "unit rows, two variants were tried to find a larger change with the order of rows: "
+        "dropping the first column as the query itself, as the paper does, and dividing products "
+        "by lengths afterwards. In half precision the change is far larger (see the table).",
     )  # fmt: skip
 
 
@@ -684,10 +691,10 @@ def _level(released: Sequence[Mapping[str, Any]]) -> str:
         return f"{first} %" if first == last else f"{first} % to {last} %"
 
     return (
-        "The published level is that of the paper's released code (relevant items first to last "
-        f"among equal distances): {shown(3)}. It divides AP by R + 1 where the first item is "
-        f"wrong, which alone gives {shown(1)} instead of {shown(0)}; and it drops the first column "
-        f"as oneself, which alone gives {shown(2)}."
+        "The published values are those of the paper's released code (from relevant items first "
+        f"to relevant items last among equal distances): {shown(3)}. It divides AP by R + 1 if "
+        f"the first item is wrong; this alone gives {shown(1)} instead of {shown(0)}. It also "
+        f"drops the first column as the query itself; this alone gives {shown(2)}."
     )
 
 
@@ -730,16 +737,16 @@ def _units(entries: Entries, paper: str) -> Claim:
         "city-block (section 3.3).",
         "Reproduced if, on the paper's embeddings, cosine collides at least 10 times as often as "
         "euclidean and euclidean more often than city-block, at the paper's epsilon and in units "
-        "of the last place (distances equal in float32); in direction if the order alone holds in "
-        "both.",
+        "of the last place (distances equal in float32); in direction if only the order of the "
+        "three distances holds, in both.",
         verdict,
         evidence,
-        f"One epsilon stands for three units: the distances of PHOCNET spread over "
+        "The same epsilon is applied to three units: the distances of PHOCNET spread over "
         f"{trained['cosine']['spread']:.2f} (cosine), {trained['euclidean']['spread']:.2f} and "
         f"{trained['cityblock']['spread']:.2f}. The factor of {plain:.1f} between cosine and "
-        f"euclidean at the paper's epsilon is {fair:.1f} once epsilon follows the spread of each "
-        f"distance, and {last:.1f} where a collision means equal numbers in float32: most of the "
-        "finding is the unit.",
+        f"euclidean at the paper's epsilon is {fair:.1f} if epsilon is scaled by the spread of "
+        f"each distance, and {last:.1f} if a collision means equal numbers in float32: most of "
+        "the difference is due to the unit.",
     )
 
 
@@ -784,9 +791,9 @@ def _trained(entries: Entries, paper: str) -> Claim:
         evidence,
         ""
         if not lost
-        else f"It does not hold for {' and '.join(lost)}: so few neighbours collide "
-        "there at all that chance decides; sums of 504 numbers of 24 bits tie now and then in any "
-        "data.",
+        else f"It does not hold for {' and '.join(lost)}: very few neighbours collide there, and "
+        "their number is due to chance; sums of 504 numbers of 24 bits are occasionally "
+        "equal in any data.",
     )
 
 
@@ -804,22 +811,23 @@ def _judged_zero(entries: Entries) -> Claim:
             )
         )  # fmt: skip
     lower, expected, upper = found["ours"]
-    evidence.append(Evidence("ours: bits in which the orders differ", found["bits"], digits=0))
+    evidence.append(Evidence("truerank: bits in which the orders differ", found["bits"], digits=0))
     widest = max(spans)
     verdict = REPRODUCED if widest >= LEAST_ZERO else NOT_REPRODUCED
     if widest == 0:
         verdict = UNDECIDED
     return Claim(
         "d",
-        "Embeddings that are all zero get a mAP of 10.32 to 18.68 % by the order of the rows alone "
-        "(section 5.2).",
+        "Embeddings that are all zero get a mAP of 10.32 to 18.68 % from the order of the rows "
+        "alone (section 5.2).",
         "Reproduced if naive mAP of all-zero embeddings, 10 classes of 100, spans at least 5 "
         "points over orders of the rows.",
         verdict,
         evidence,
-        f"Ours is {100 * lower:.4f} (lower) to {100 * upper:.0f} % (upper), {100 * expected:.4f} % "
-        "expected, in every order; the headline is the lower one, so that nothing is gained. R + 1 "
-        "is what the paper's released code divides AP by where the first item is wrong.",
+        f"truerank reports {100 * lower:.4f} (lower bound) to {100 * upper:.0f} % (upper bound), "
+        f"{100 * expected:.4f} % expected, in every order. The value reported first is the lower "
+        "bound, so a model gains nothing from ties. The paper's released code divides AP by R + "
+        "1 if the first item is wrong.",
     )
 
 
@@ -839,27 +847,27 @@ def draw(
     return [
         Drawing(
             "tie-map-trained",
-            "Tie maps in the manner of the paper's Figure 2: the paper's embeddings, a line for "
-            f"each query, ranks from left to right; dark where neighbours lie within "
-            f"{EPSILONS['trained']:g} of each other (above) or are equal in float32 (below).",
+            "Tie maps as in the paper's Figure 2: the paper's embeddings, one line per query, "
+            f"ranks from left to right; dark where neighbours lie within {EPSILONS['trained']:g} "
+            "of each other (above) or are equal in float32 (below).",
             _maps(paper, EPSILONS["trained"]),
         ),
         Drawing(
             "tie-map-random",
-            "The same for random embeddings, with the epsilon of the paper's Figure 3, "
+            "The same maps for random embeddings, with the epsilon of the paper's Figure 3, "
             f"{EPSILONS['random']:g}.",
             _maps(random, EPSILONS["random"]),
         ),
         Drawing(
             "distances-and-relevance",
-            "As the paper's Figure 4: cosine distances D of a part of the rows, in the order of "
-            "their labels, and E, which is added to those that are not relevant.",
+            "As in the paper's Figure 4: cosine distances D of some of the rows, in the order of "
+            "their labels, and E, which is added to the distances of irrelevant items.",
             _matrices(paper),
         ),
         Drawing(
             "orders",
-            "mAP by naive code over row orders and batch sizes, a dot each; the line is the exact "
-            "mAP, which no order moves.",
+            "mAP by naive code over row orders and batch sizes, a dot each; the line is the "
+            "exact mAP, which does not depend on the order.",
             _drawn_orders(sets, entries),
         ),
         Drawing(

@@ -25,6 +25,7 @@ from studies.runner import Request, TimeOver
 from truerank._util.cached import cached_property
 from truerank._util.errors import InputError
 from truerank._util.files import read_archive
+from truerank._util.text import count
 from truerank.benchmark.config import BenchmarkConfig
 from truerank.benchmark.layout import Layout
 from truerank.benchmark.runner import Display, run
@@ -84,7 +85,7 @@ def run_benchmark(request: Request, name: str, make: Make) -> Finished:
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """A benchmark whose test half was opened."""
+    """A benchmark with its test evaluations done."""
 
     name: str
     config: BenchmarkConfig
@@ -137,7 +138,7 @@ class Finished:
         return float(row["validation"]["score"])
 
     def best(self, methods: Sequence[str]) -> str:
-        """The method with the highest validation score: the test half has no say in it."""
+        """The method with the highest validation score: the test split is not used."""
         return max(methods, key=self.validation)
 
     def summary(self, method: str, metric: str) -> Mapping[str, Any]:
@@ -170,12 +171,11 @@ class Finished:
         return (
             f"{self.name}: {len(self.methods)} rows, {protocol.trials} trials x {protocol.folds} "
             f"folds each by validation {protocol.metric}, {protocol.reruns} seeds, the default "
-            "parameters once, "
-            f"{self.trainings:,} trainings of up to {training.epochs} x {training.iterations} "
-            f"batches of {_batch(self.config)}; {shared.model.trunk}, {shared.model.dimensions} "
-            f"dimensions; split: {self.config.data.split}; seed {protocol.seed}. The log of "
-            f"openings has {looks['count']} lines, {looks['second_looks']} second looks, and ends "
-            f"in `{looks['head'][:16]}`."
+            f"parameters once, {self.trainings:,} trainings of up to {training.epochs} x "
+            f"{training.iterations} batches of {_batch(self.config)}; {shared.model.trunk}, "
+            f"{shared.model.dimensions} dimensions; split: {self.config.data.split}; seed "
+            f"{protocol.seed}. The log of test evaluations has {looks['count']} entries, "
+            f"{count(looks['second_looks'], 'repetition')}, and ends in `{looks['head'][:16]}`."
         )
 
 

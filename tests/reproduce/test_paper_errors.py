@@ -61,8 +61,8 @@ def test_the_mean_of_random_systems_is_that_of_a_wrong_divisor() -> None:
     )
     assert right == pytest.approx(100 * zeros["map"].expected, rel=1e-12)
     text = note("ties", "30 random systems")
-    assert f"the expectation is {released:.3f} %" in text
-    assert f"That of AP is {right:.3f} %" in text
+    assert f"the expectation with this division is {released:.3f} %" in text
+    assert f"The expectation of AP is {right:.3f} %" in text
     error = 0.053 / math.sqrt(30)
     assert f"= {error:.4f} points".replace("= 0", "= ") in text
     assert right > 10.45 + 4 * error
