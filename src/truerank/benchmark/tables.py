@@ -329,7 +329,7 @@ def legend(content: Content) -> list[str]:
         f"{count} rerun{'s' if count != 1 else ''}; percent{_thousandths(content)}, with 95 % "
         f"intervals over the reruns{_over_classes(content)}.",
         "Ranks are ranges: significant differences over runs and test classes (Holm over all "
-        "pairs) set their ends. No interval includes the luck of the search itself.",
+        "pairs) set their ends. No interval includes the variation of the search itself.",
     ]
     if any(row["kind"] == "untrained" for row in content["rows"]):
         lines.append(
@@ -398,8 +398,8 @@ def _apart(content: Content, part: str) -> list[str]:
     years = content["trend"][part]
     if years is not None and years["per_year"] is not None:
         lines.append(
-            f"{HEADINGS[part]}: {metric} changes by {100 * years['per_year']:+.2f} % of its mean a "
-            f"year over {years['methods']} methods, which decides nothing."
+            f"{HEADINGS[part]}: {metric} changes by {100 * years['per_year']:+.2f} % of its mean "
+            f"per year over {years['methods']} methods; no verdict is based on this."
         )
     return lines
 
