@@ -107,6 +107,30 @@ class Classifier(nn.Module):
         return out
 
 
+class WithSides(Classifier):
+    """As GoogLeNet in training: it returns what further classifiers say as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.aux_logits = True
+        self.aux1 = nn.Linear(3, 10)
+
+    def forward(self, images: torch.Tensor) -> Any:
+        out = super().forward(images)
+        return (out, self.aux1(out)) if self.training and self.aux_logits else out
+
+
+def test_torchvision_loses_further_classifiers(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = types.SimpleNamespace(
+        list_models=lambda: ["net"], get_model=lambda name, weights: WithSides()
+    )
+    monkeypatch.setitem(sys.modules, "torchvision", types.ModuleType("torchvision"))
+    monkeypatch.setitem(sys.modules, "torchvision.models", models)
+    model = Embedder(trunks.get("torchvision:net", pretrained=False), 3).train()
+    assert model(torch.rand(2, 3, 8, 8)).shape == (2, 3)
+    assert not any("aux" in name for name, _ in model.named_parameters())
+
+
 def test_torchvision_loses_its_classifier(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 

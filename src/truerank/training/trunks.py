@@ -158,6 +158,11 @@ def _from_torchvision(model: str, pretrained: bool, size: int) -> Trunk:
             break
     else:
         raise InputError(f"torchvision:{model} is no classifier of images; choose another trunk.")
+    if getattr(network, "aux_logits", False):
+        # GoogLeNet and Inception with random weights classify in earlier layers, too, in training.
+        network.aux_logits = False
+        for side in ("aux1", "aux2", "AuxLogits"):
+            setattr(network, side, None)
     return Trunk(network, _count_features(network, size), IMAGENET_MEAN, IMAGENET_STD, pretrained)
 
 
