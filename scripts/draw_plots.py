@@ -97,8 +97,8 @@ def failing(held: dict[str, Any], most: int) -> list[int]:
     subcategories = task["labels"][:, 1]
     rows = np.flatnonzero(score == 0)
     listed = list(result.neighbors(rows.tolist(), 5))
-    for one in sorted(listed, key=lambda one: (-len(one.mates), one.query)):
-        shown = [*one.nearest.row, *one.mates.row[:1]]
+    for one in sorted(listed, key=lambda one: (-len(one.relevant), one.query)):
+        shown = [*one.nearest.row, *one.relevant.row[:1]]
         if not one.nearest.right.any() and all(shown_well[shown]):
             found.setdefault(str(subcategories[one.query]), one.query)
     return list(found.values())[:most]

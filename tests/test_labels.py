@@ -182,7 +182,7 @@ def test_missing_labels_are_named(missing: Any, label: Any) -> None:
         ["gallery_labels rows 1 and 3", "None or NaN", "unlabelled='distractor'"],
     )
     task = Task([label, label], gallery_labels=labels, unlabelled="distractor")
-    assert task.mates.tolist() == [2, 2]
+    assert task.n_relevant.tolist() == [2, 2]
 
 
 def test_float_labels_with_nan_and_frames_with_holes() -> None:
@@ -199,7 +199,7 @@ def test_distractors_are_ranked_and_relevant_to_nobody() -> None:
     assert result["map"].value == 1 / 3
     paths = [("x", "p"), ("x", None), (None, None)]
     task = Task(paths[:1], gallery_labels=paths, unlabelled="distractor")
-    assert task.mates.tolist() == [1]
+    assert task.n_relevant.tolist() == [1]
 
 
 BIG = 2**63
@@ -229,7 +229,7 @@ def test_distinct_labels_stay_distinct(values: list[Any]) -> None:
     for labels in containers:
         assert Task(labels).mates.tolist() == [1] * 8
         task = Task(labels, gallery_labels=values)
-        assert task.mates.tolist() == [1] * 8
+        assert task.n_relevant.tolist() == [1] * 8
         assert [item for _, item in pairs_of(task)] == [0, 1, 2, 3] * 2
 
 
@@ -294,7 +294,7 @@ def test_labels_in_any_container(labels: Any) -> None:
 )
 def test_the_finest_label_decides(labels: Any) -> None:
     task = Task(labels)
-    assert task.mates.tolist() == [1, 1, 0, 1, 1]
+    assert task.n_relevant.tolist() == [1, 1, 0, 1, 1]
     assert [len(level.values) for level in task.levels.columns] == [2, 3]
     assert [len(level.values) for level in task.levels.paths] == [2, 3]
 
@@ -311,7 +311,7 @@ def test_one_name_under_two_parents() -> None:
     with pytest.warns(truerank.TruerankWarning, match="more than one parent") as caught:
         task = Task(labels)
     assert len(caught) == 1
-    assert task.mates.tolist() == [2, 2, 2, 0]
+    assert task.n_relevant.tolist() == [2, 2, 2, 0]
     assert [len(level.values) for level in task.levels.columns] == [2, 2]
     assert [len(level.values) for level in task.levels.paths] == [2, 3]
     with pytest.warns(truerank.TruerankWarning, match="more than one parent"):
@@ -363,7 +363,7 @@ def test_a_nul_at_the_end_makes_another_label(labels: Any) -> None:
 
 def test_a_nul_at_the_end_makes_another_id() -> None:
     task = Task([0, 0, 1, 1], ids=["a", "a\0", "b", "b\0"])
-    assert task.mates.tolist() == [1, 1, 1, 1]
+    assert task.n_relevant.tolist() == [1, 1, 1, 1]
     rows = [[1.0, 0], [0, 1], [0, 2], [2, 0]]
     assert task.evaluate(rows, ids=["a", "b", "b\0", "a\0"])["hit@1"].value == 1.0
 
@@ -383,7 +383,7 @@ class Named(str):
 
 def test_text_of_a_class_of_its_own() -> None:
     task = Task([Named("a"), "a", Named("b"), "b"])
-    assert task.mates.tolist() == [1, 1, 1, 1]
+    assert task.n_relevant.tolist() == [1, 1, 1, 1]
     assert [type(value) for value in task.named_levels.finest.values] == [str, str]
 
 
@@ -404,4 +404,4 @@ def test_labels_as_long_as_a_book_are_not_copied() -> None:
         assert tracemalloc.get_traced_memory()[1] < 30_000_000
     finally:
         tracemalloc.stop()
-    assert task.mates.tolist() == [9] * 400
+    assert task.n_relevant.tolist() == [9] * 400

@@ -112,6 +112,14 @@ def test_old_attributes_of_a_task() -> None:
         assert task.no_mate == task.unmated == "report"
     with pytest.warns(DeprecationWarning, match="Task.no_mate_reason is now Task.unmated_reason"):
         assert task.no_mate_reason.tolist() == task.unmated_reason.tolist()
+    with pytest.warns(DeprecationWarning, match="Task.mates is now Task.n_relevant"):
+        assert task.mates.tolist() == task.n_relevant.tolist() == [1, 1, 0]
+
+
+def test_the_old_attribute_of_a_query_and_its_neighbors() -> None:
+    (found,) = truerank.neighbors(np.eye(3)[[0, 0, 1]], [0, 0, 1], queries=0)
+    with pytest.warns(DeprecationWarning, match="NeighborList.mates is now NeighborList.relevant"):
+        assert found.mates is found.relevant
 
 
 def test_old_methods_of_a_result() -> None:

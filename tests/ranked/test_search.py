@@ -51,7 +51,7 @@ def test_a_ranking_is_the_sorted_list(k: int) -> None:
         expected = by_hand(x, query, y == y[query], np.arange(len(x)) == query)
         assert list(listed(one.nearest).items()) == list(expected.items())[:k]
         mates = [(row, facts) for row, facts in expected.items() if facts[3]]
-        assert list(listed(one.mates).items()) == mates
+        assert list(listed(one.relevant).items()) == mates
         assert one.candidates == len(x) - 1
 
 
@@ -110,7 +110,7 @@ def test_ranks_are_those_of_the_score(distance: str) -> None:
     result = truerank.evaluate(x, y, metrics=["mrr", "precision@5"], distance=distance)
     found = truerank.neighbors(x, y, queries=range(48), k=5, distance=distance)
     first, five = (result[metric].per_query.lower.tolist() for metric in ("mrr", "precision@5"))
-    assert [1 / one.mates.last[0] for one in found] == first
+    assert [1 / one.relevant.last[0] for one in found] == first
     assert [one.nearest.right.mean() for one in found] == five
 
 
@@ -143,8 +143,8 @@ def test_judgements_show_their_grades() -> None:
         x, gallery=[[1.0], [2], [3], [4]], relevance=relevance, queries=[0, 1], distance="euclidean"
     )
     assert found[0].nearest.grade.tolist() == [0, 2, 0, 0.5]
-    assert found[0].mates.row.tolist() == [1, 3]
-    assert found[0].mates.grade.tolist() == [2, 0.5]
+    assert found[0].relevant.row.tolist() == [1, 3]
+    assert found[0].relevant.grade.tolist() == [2, 0.5]
     assert len(found[1].mates) == 0
     assert "No relevant item among 4 candidates." in str(found)
 

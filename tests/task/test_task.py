@@ -218,7 +218,7 @@ def test_some_queries_repeated_in_the_gallery() -> None:
 def test_junk_labels_leave_the_gallery() -> None:
     task = Task(LABELS, gallery_labels=GALLERY_LABELS, junk_labels=[2])
     assert (task.items, task.gallery_size) == (2, 4)
-    assert task.mates.tolist() == [1, 1, 1, 1, 0, 0]
+    assert task.n_relevant.tolist() == [1, 1, 1, 1, 0, 0]
     assert Task(LABELS, gallery_labels=GALLERY_LABELS, junk_labels=[17]).items == 4
     assert Task(LABELS, gallery_labels=GALLERY_LABELS, junk_labels=np.array([2])).items == 2
     assert Task(PATHS, junk_labels=["owl"]).mates.tolist() == [0, 0, 0, 1, 1]
@@ -249,7 +249,7 @@ def test_junk_labels_need_labels() -> None:
 def test_the_reasons_for_having_no_mate() -> None:
     labels = [0, 0, 1, 2, 2, 3, 3]
     task = Task(labels, groups=[0, 1, 0, 0, 0, 0, 1], junk_labels=[3])
-    assert task.mates.tolist() == [1, 1, 0, 0, 0, 0, 0]
+    assert task.n_relevant.tolist() == [1, 1, 0, 0, 0, 0, 0]
     assert task.unmated_reason.tolist() == [-1, -1, 0, 1, 1, 1, 1]
     assert task.unmated_counts() == {"singleton": 1, "all mates junk": 4}
 
@@ -260,7 +260,7 @@ def test_the_reasons_for_having_no_mate() -> None:
         gallery_ids=[20, 11, 22, 23],
         junk=[[0] * 4, [0] * 4, [0, 0, 1, 1], [0] * 4],
     )
-    assert task.mates.tolist() == [1, 0, 0, 0]
+    assert task.n_relevant.tolist() == [1, 0, 0, 0]
     assert task.unmated_counts() == {"singleton": 1, "all mates junk": 1, "not in gallery": 1}
 
 

@@ -656,7 +656,7 @@ def rank_again(
 ) -> Found:
     """Rank some queries again with scores as half-precision code computes them."""
     found = Found()
-    queries = np.flatnonzero(task.mates > 0)
+    queries = np.flatnonzero(task.n_relevant > 0)
     if not len(queries):
         return found
     most = max(16, SAMPLE_NUMBERS // len(rows))

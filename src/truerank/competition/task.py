@@ -446,12 +446,12 @@ class TaskPart:
     @property
     def classes(self) -> int:
         """Classes with a query that counts."""
-        return len(np.unique(self.task.query_codes[self.task.mates > 0]))
+        return len(np.unique(self.task.query_codes[self.task.n_relevant > 0]))
 
     @property
     def findable(self) -> int:
         """Queries with a mate to find."""
-        return int(np.count_nonzero(self.task.mates))
+        return int(np.count_nonzero(self.task.n_relevant))
 
     def evaluate(self, embeddings: Any, ids: Any, **options: Any) -> Result:
         """Score the rows of a whole submission that belong to this part."""

@@ -311,7 +311,7 @@ class Variants:
         if "groups" in keys or "labels" in keys:
             merged = self._merged if "labels" in keys else None
             task = task.relaxed(groups="groups" in keys, merged=merged)
-        sought = task.mates
+        sought = task.n_relevant
         if first or keys.get("self") == "kept":
             task = task.relaxed(ids=True)
         space = self._searched(keys)

@@ -376,7 +376,7 @@ def _is_all(metrics: object) -> bool:
 def _defaults(task: TaskRules) -> list[Metric]:
     deep = task.levels is not None and len(task.levels) > 1
     more = registry.DEFAULT_HIERARCHY if deep else ()
-    if int((task.mates == 0).sum()) >= registry.OPEN_SET_FROM:
+    if int((task.n_relevant == 0).sum()) >= registry.OPEN_SET_FROM:
         more = (*more, *registry.DEFAULT_OPEN_SET)
     return registry.parse_all([*registry.DEFAULT, *more])
 

@@ -235,7 +235,7 @@ def swapped(task: TaskRules, first: NearestRelevant, distance: str) -> str | Non
     A random order puts the nearest mate behind a share s of the others with the probability
     (1 - s)^mates, whose mean over queries is then one half.
     """
-    mates = task.mates[task.mates > 0]
+    mates = task.n_relevant[task.n_relevant > 0]
     others = np.maximum(task.items - mates, 1)
     tied = (first.size - first.relevant) / (first.relevant + 1)
     behind = np.minimum((first.before + tied) / others, 1.0)

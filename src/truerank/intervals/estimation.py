@@ -360,4 +360,4 @@ def _prints(context: Context) -> Fingerprints:
     total = np.zeros(context.task.queries, np.uint64)
     digits = np.ldexp(np.frexp(ours.distance)[0], 53).astype(np.int64)
     np.add.at(total, ours.query, mix(digits))
-    return mix(context.space.fingerprints() + mix(total + mix(context.task.mates + 1)))
+    return mix(context.space.fingerprints() + mix(total + mix(context.task.n_relevant + 1)))

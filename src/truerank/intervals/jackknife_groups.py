@@ -37,7 +37,7 @@ def deal(
     Units of similar size go to different folds, so that all folds hold about as many rows: the
     truth is an expectation over new units of the same sizes.
     """
-    rows = mix(space.fingerprints() + mix(task.mates + 1))
+    rows = mix(space.fingerprints() + mix(task.n_relevant + 1))
     query, gallery = unit.codes(task)
     # units with equal contents differ in the nodes above them, rows in those of their own
     above = [code for code, _ in (over.codes(task) for over in unit.above(task))]

@@ -163,7 +163,7 @@ def _listed(one: NeighborList, levels: list[str]) -> tuple[list[Any], Any]:
     """The nearest items, and the first relevant one if none of them is relevant."""
     near = list(one.nearest.plain(levels))
     relevant = any(item["verdict"] == "right" for item in near)
-    return near, None if relevant else next(one.mates.plain(levels), None)
+    return near, None if relevant else next(one.relevant.plain(levels), None)
 
 
 def _tile(
@@ -216,8 +216,8 @@ def _worst(result: Result, metric: str, at_hand: AtHand, most: int) -> list[int]
         raise InputError(f"{metric} has no value for each query; try map@r.")
     sign = 1 if registry.find(metric).higher_is_better else -1
     values, task = sign * per_query.lower, at_hand.task
-    rows = np.flatnonzero(~np.isnan(values) & (task.mates > 0))
-    order = rows[np.lexsort((rows, -task.mates[rows], values[rows]))]
+    rows = np.flatnonzero(~np.isnan(values) & (task.n_relevant > 0))
+    order = rows[np.lexsort((rows, -task.n_relevant[rows], values[rows]))]
     if task.levels is not None:
         first = np.unique(task.query_codes[order], return_index=True)[1]
         order = order[np.sort(first)]

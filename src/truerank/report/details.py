@@ -190,7 +190,7 @@ def most_confused(task: TaskRules, nearest: NearestItem) -> dict[str, Any] | Non
     """
     if task.levels is None:
         return None
-    rows = np.flatnonzero((task.mates > 0) & (nearest.item >= 0))
+    rows = np.flatnonzero((task.n_relevant > 0) & (nearest.item >= 0))
     query = task.query_codes[rows]
     found = task.gallery_codes[nearest.item[rows]]
     wrong = (query != found) & (found >= 0)
@@ -249,7 +249,7 @@ def ranked_queries(result: Result, found: AtHand) -> dict[str, Any] | None:
     metric = preferred_metric(result)
     if metric is None:
         return None
-    score, mates = result[metric], found.task.mates
+    score, mates = result[metric], found.task.n_relevant
     assert score.per_query is not None
     sign = 1 if registry.find(metric).higher_is_better else -1
     values = sign * score.per_query.lower
@@ -274,7 +274,7 @@ def _first(rows: Integers, values: Reals, task: TaskRules) -> Integers:
     relevant items first, which had the best chances; and with levels, classes of the coarsest
     level take turns.
     """
-    value, mates = values[rows], -task.mates[rows]
+    value, mates = values[rows], -task.n_relevant[rows]
     codes = task.query_codes[rows]
     turn = _turns((value, codes), (mates, rows))
     coarse = codes if task.levels is None else task.levels.paths[0].codes[0][rows]
@@ -347,15 +347,15 @@ def _plain(one: NeighborList, levels: list[str]) -> dict[str, Any]:
     """A query with its neighbors as plain values."""
     known = {"label": one.label, "id": one.id, "group": one.group}
     # Relevant items come last among items at one distance, as the score has it.
-    tied = one.mates.distance == one.mates.distance[0]
-    first_rank = int(one.mates.last[0]) - int(tied.sum()) + 1
+    tied = one.relevant.distance == one.relevant.distance[0]
+    first_rank = int(one.relevant.last[0]) - int(tied.sum()) + 1
     items, relevant = ([_item(about) for about in some.plain(levels)] for some in (
-        one.nearest, one.mates,
+        one.nearest, one.relevant,
     ))  # fmt: skip
     return {
         "row": one.query,
         **{name: _text(text) for name, text in known.items() if text is not None},
-        "mates": len(one.mates),
+        "mates": len(one.relevant),
         "first_mate": first_rank,
         "first": relevant[0],
         "neighbours": items,

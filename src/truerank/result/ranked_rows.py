@@ -21,6 +21,7 @@ import numpy.typing as npt
 from truerank._util import text
 from truerank._util.arrays import as_plain
 from truerank._util.errors import InputError, TruerankWarning, shortened
+from truerank._util.old_names import RenamedAttribute
 from truerank._util.text import TextTable, count, level_name
 from truerank._util.types import Array, Integers, Reals
 from truerank.core.registry import display_name
@@ -150,7 +151,7 @@ def _content(space: Space) -> bytes:
     return digest.digest()
 
 
-# What a person reads of a ranking: the nearest items, and the ranks of all mates.
+# What a person reads of a ranking: the nearest items, and the ranks of all relevant ones.
 
 
 SHOWN = 20
@@ -223,13 +224,15 @@ class NeighborList:
     label: Any
     group: Any
     nearest: Items
-    """Of items at one distance mates come last, as the score takes them."""
-    mates: Items
+    """Of items at one distance relevant ones come last, as in the score."""
+    relevant: Items
     """All relevant items, from near to far."""
     candidates: int
-    """Items that are ranked, mates and others."""
+    """Items that are ranked, relevant or not."""
     score: float | None = None
     """Its value in the metric by which it was chosen."""
+
+    mates = RenamedAttribute("relevant")
 
     def to_dict(self, levels: list[str]) -> dict[str, Any]:
         """Plain JSON values."""
@@ -241,7 +244,7 @@ class NeighborList:
             "score": self.score,
             "candidates": self.candidates,
             "nearest": list(self.nearest.plain(levels)),
-            "mates": list(self.mates.plain(levels)),
+            "mates": list(self.relevant.plain(levels)),
         }
 
     def title(self, metric: str | None = None) -> str:
@@ -275,7 +278,7 @@ class NeighborList:
     def about_mates(self) -> str:
         """A sentence with the ranks of the relevant items."""
         of = count(self.candidates, "candidate")
-        mates = self.mates
+        mates = self.relevant
         if not len(mates):
             return f"No relevant item among {of}."
         shown = [
@@ -355,7 +358,7 @@ class Neighbors:
             about = [one.query, _plain(one.id), _plain(one.label), _plain(one.group), one.score]
             near = list(one.nearest.plain(self.levels))
             listed = {item["row"] for item in near}
-            far = (item for item in one.mates.plain(self.levels) if item["row"] not in listed)
+            far = (item for item in one.relevant.plain(self.levels) if item["row"] not in listed)
             for item in (*near, *far):
                 rows.append([*about, *(item.get(name) for name in ITEM)])
         return text.separated(ABOUT + ITEM, rows)
@@ -489,7 +492,7 @@ class _Row:
             query=query,
             **_named(task, query, 0),
             nearest=self._items(self._nearest(k), grades),
-            mates=self._items(self._in_order(self._mates), grades),
+            relevant=self._items(self._in_order(self._mates), grades),
             candidates=len(self._ordered),
         )
 

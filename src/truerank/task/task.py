@@ -80,12 +80,13 @@ class TaskRules:
     --------
     >>> from truerank import Task
     >>> task = Task(["cat", "cat", "dog"])
-    >>> task.mates.tolist()
+    >>> task.n_relevant.tolist()
     [1, 1, 0]
     >>> task.unmated_counts()
     {'singleton': 1}
     """
 
+    mates = RenamedAttribute("n_relevant")
     no_mate = RenamedAttribute("unmated")
     no_mate_counts = RenamedAttribute("unmated_counts")
     no_mate_reason = RenamedAttribute("unmated_reason")
@@ -140,9 +141,9 @@ class TaskRules:
         if self.columns is not None:
             self._gallery_codes = self._gallery_codes[self.columns]
         self._set_exclusions()
-        self.mates = self.view.mates
+        self.n_relevant = self.view.mates
         self.unmated_reason = self._reasons()
-        if unmated == "error" and (self.mates == 0).any():
+        if unmated == "error" and (self.n_relevant == 0).any():
             self._refuse_unmated()
         if self.masks:  # what they hold may change
             self.digest = self._digested()
@@ -179,7 +180,7 @@ class TaskRules:
         task._group_names = checks.encode_groups(query, None if alone else item, shape, alone)
         task.__dict__.pop("view", None)
         task._set_exclusions()
-        task.mates, task.unmated_reason = task.view.mates, task._reasons()
+        task.n_relevant, task.unmated_reason = task.view.mates, task._reasons()
         task.digest = task._digested()
         return task
 
@@ -202,7 +203,7 @@ class TaskRules:
         for name in ("view", "judged_view", "digest"):
             task.__dict__.pop(name, None)
         task._set_exclusions()
-        task.mates, task.unmated_reason = task.view.mates, task._reasons()
+        task.n_relevant, task.unmated_reason = task.view.mates, task._reasons()
         return task
 
     # -- structure ----------------------------------------------------------------------------
@@ -329,9 +330,9 @@ class TaskRules:
 
     def _reasons(self) -> Codes:
         if self._relevance is not None:
-            return checks.by_judgements(self.mates, self._relevance, self._ids)
+            return checks.by_judgements(self.n_relevant, self._relevance, self._ids)
         labels = self._query_codes, self._all_gallery_codes
-        return checks.by_labels(self.mates, labels, self._ids, self.leave_one_out)
+        return checks.by_labels(self.n_relevant, labels, self._ids, self.leave_one_out)
 
     def unmated_counts(self) -> dict[str, int]:
         """Number of unmated queries by reason, reasons that occur only."""
@@ -345,9 +346,9 @@ class TaskRules:
         by_group = False
         if self._groups is not None and self._relevance is None:
             labels = self._query_codes, self._all_gallery_codes
-            blocked = checks.blocked_by_group(self.mates, labels, self._groups, self._ids)
+            blocked = checks.blocked_by_group(self.n_relevant, labels, self._groups, self._ids)
             by_group = bool(blocked.any())
-        checks.refuse(self.mates, self.unmated_counts(), by_group)
+        checks.refuse(self.n_relevant, self.unmated_counts(), by_group)
 
     # -- identity -----------------------------------------------------------------------------
 

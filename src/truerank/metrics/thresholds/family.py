@@ -141,7 +141,7 @@ class Context:
     @property
     def with_mate(self) -> Flags:
         """Q+: queries that have something to find."""
-        return np.asarray(self.task.mates > 0)
+        return np.asarray(self.task.n_relevant > 0)
 
     def mean(self, values: Reals, counts: Flags) -> float:
         """The mean over the queries that count, or over their classes."""

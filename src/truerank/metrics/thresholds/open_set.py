@@ -206,7 +206,7 @@ def _chance(seen: Identification, metric: Metric) -> npt.NDArray[np.float64] | N
     if metric.name == "ttr":
         return np.full(task.queries, accepted_target(candidates, impostors, r))
     rank = metric["rank"]
-    mates, number = np.unique(task.mates, return_inverse=True)
+    mates, number = np.unique(task.n_relevant, return_inverse=True)
     values = [
         identified_target(candidates, int(m), impostors, r, rank) if m else 0.0 for m in mates
     ]
