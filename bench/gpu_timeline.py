@@ -91,7 +91,8 @@ def _steps(call: Callable[[], Any], title: str) -> list[str]:
             found.append((time.perf_counter() - start, start, dict(notes)))
     seconds, start, steps = sorted(found, key=lambda one: one[0])[TURNS // 2]
     lines = [f"\n{title}: {1000 * seconds:.0f} ms", "  from     to  sum of times  calls  threads"]
-    for name, its in sorted(steps.items(), key=lambda item: item[1][0][1]):
+    # Calls are noted when they end: of two threads', the first in the list may have begun later.
+    for name, its in sorted(steps.items(), key=lambda item: min(one[1] for one in item[1])):
         first, last = min(one[1] for one in its) - start, max(one[2] for one in its) - start
         total, threads = sum(one[2] - one[1] for one in its), len({one[0] for one in its})
         lines.append(
