@@ -142,6 +142,14 @@ def test_an_old_convention() -> None:
     assert old.to_dict() == given
 
 
+def test_what_is_no_convention_is_refused_in_a_sentence() -> None:
+    from truerank import conformance
+
+    with pytest.raises(truerank.InputError, match="a convention to allow is named as in"):
+        conformance.check(len, "hit@1", "lists", allow=[10**5000])
+
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
     np.save(tmp_path / "x.npy", ROWS)

@@ -157,11 +157,10 @@ def _allowed(allow: Iterable[str]) -> tuple[str, ...]:
 
 def _renamed(convention: Any) -> Any:
     """A convention by its name, where 0.1 had another."""
-    question, is_equal, answer = str(convention).partition("=")
-    if question != "no-mates":
+    if not isinstance(convention, str) or not convention.startswith("no-mates="):
         return convention
     warn_of_new_name("the convention no-mates", "unmated")
-    return f"unmated{is_equal}{answer}"
+    return convention.replace("no-mates", "unmated", 1)
 
 
 def _name(function: Callable[..., Any]) -> str:
