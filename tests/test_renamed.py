@@ -149,7 +149,6 @@ def test_what_is_no_convention_is_refused_in_a_sentence() -> None:
         conformance.check(len, "hit@1", "lists", allow=[10**5000])
 
 
-
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
     np.save(tmp_path / "x.npy", ROWS)
