@@ -244,6 +244,9 @@ def test_settings_and_data_come_on_top(tmp_path: Path) -> None:
     assert methods_of(chosen)[1].defaults["scale"] == 32
     with pytest.raises(InputError, match="starts at sclae = 1, which is not searched"):
         methods_of(read(path, ["methods.arcface.start.sclae=1"]))
+    with pytest.raises(InputError, match="the method 'arcfac', which the configuration does not"):
+        read(path, ["methods.arcfac.search.scale=1"])
+    assert read(path, ["methods.mine.loss=triplet"]).methods[-1].name == "mine"
 
 
 @pytest.mark.parametrize(

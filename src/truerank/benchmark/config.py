@@ -19,6 +19,7 @@ from truerank._util.errors import InputError
 from truerank.benchmark import papers
 from truerank.core import metric as definitions
 from truerank.core import registry
+from truerank.losses import registry as losses
 from truerank.losses.registry import entry
 from truerank.training.config import (
     AugmentationConfig,
@@ -376,7 +377,22 @@ def _with_settings(given: Mapping[str, Any], settings: list[str]) -> dict[str, A
             fields = [dict(one) if isinstance(one, Mapping) else {} for one in methods]
             given = {**given, "methods": dict(zip(names, fields, strict=True))}
     changed: dict[str, Any] = apply_settings(dict(given), settings)
+    _refuse_misspelt_methods(given.get("methods"), changed.get("methods"))
     return changed
+
+
+def _refuse_misspelt_methods(before: Any, after: Any) -> None:
+    """Refuse a method that settings alone have made, if no loss is called so and it names none."""
+    if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+        return
+    for name in after.keys() - before.keys():
+        fields = after[name] if isinstance(after[name], Mapping) else {}
+        if fields.keys() & {"loss", "file", "embeddings"} or name in losses.names():
+            continue
+        raise InputError(
+            f"--set names the method {name!r}, which the configuration does not have; it has "
+            f"{', '.join(map(str, before))}. A new method needs its loss as well."
+        )
 
 
 def _by_name(methods: Mapping[Any, Any]) -> list[Any]:

@@ -154,7 +154,7 @@ def _by_file(path: Path, names: list[str]) -> tuple[Rows, Rows]:
     if not path.is_file():
         raise InputError(
             "data.split must be classes, stratified, images, official or a JSON file with the ids "
-            f"of search and test. Got {str(path)!r} instead."
+            f"of search and test. Got {path.name!r}, and there is no file {path}."
         )
     given = read_json(path)
     if not isinstance(given, dict) or not {"search", "test"} <= set(given):
