@@ -88,6 +88,8 @@ def test_no_two_data_sets_share_a_name():
 def test_unknown_names():
     with pytest.raises(InputError, match="did you mean 'omniglot'"):
         datasets.read("omniglott", ".")
+    with pytest.raises(InputError, match="mean 'cuhk03-detected' or 'cuhk03-labelled'"):
+        datasets.read("CUHK03", ".")
     with pytest.raises(InputError, match="is no data set that truerank reads: quickdraw, emoji, "):
         datasets.read("zzz", ".")
     with pytest.raises(InputError, match="3 is no data set"):

@@ -315,8 +315,13 @@ def find(name: str) -> DatasetEntry:
     known = {_plain(known): e for e in ENTRIES.values() for known in (e.name, *e.aliases)}
     entry = known.get(_plain(name)) if isinstance(name, str) else None
     if entry is None:
-        near = difflib.get_close_matches(_plain(str(name)), known, n=1, cutoff=0.5)
-        hint = f"; did you mean {known[near[0]].name!r}?" if near else f": {', '.join(ENTRIES)}."
+        start = _plain(str(name))
+        near = [e.name for e in ENTRIES.values() if start and _plain(e.name).startswith(start)]
+        if not near:
+            close = difflib.get_close_matches(start, known, n=1, cutoff=0.5)
+            near = [known[one].name for one in close]
+        meant = " or ".join(map(repr, near))
+        hint = f"; did you mean {meant}?" if near else f": {', '.join(ENTRIES)}."
         raise InputError(f"{name!r} is no data set that truerank reads{hint}")
     return entry
 
