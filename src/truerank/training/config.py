@@ -400,13 +400,13 @@ def describe_error(error: ValidationError, source: str, model: type[BaseModel]) 
     """A sentence about the first thing that is wrong: the field's name and what came."""
     first = error.errors(include_url=False)[0]
     # A union reports each alternative that failed; the field is what comes before them.
-    path = [str(part) for part in first["loc"] if not _ALTERNATIVE.match(str(part))]
+    loc = [str(part) for part in first["loc"] if not _ALTERNATIVE.match(str(part))]
+    path, known = _path_in(model, loc)
     field, got = ".".join(path), shortened(first["input"])
     field = field if len(field) <= LONGEST else f"{field[:LONGEST]}..."
     if first["type"] == "missing":
         return f"{source} lacks the field '{field}'."
     if first["type"] == "extra_forbidden":
-        known = _fields_at(model, path[:-1])
         close = difflib.get_close_matches(path[-1], known, n=1)
         hint = f"did you mean '{close[0]}'?" if close else f"the fields there: {', '.join(known)}."
         hint = hint if known else "there are no fields there."
@@ -425,10 +425,23 @@ def describe_error(error: ValidationError, source: str, model: type[BaseModel]) 
     return f"{source}: the field '{field}' must be {what}. Got {got} instead."
 
 
-def _fields_at(outermost: type[BaseModel], path: list[str]) -> list[str]:
+def _path_in(outermost: type[BaseModel], loc: list[str]) -> tuple[list[str], list[str]]:
+    """A field's place without the tags that choose among sections, and the fields beside it."""
+    path: list[str] = []
     model: Any = outermost
-    for name in path:
-        if name in getattr(model, "model_fields", {}):
-            model = model.model_fields[name].annotation
-            model = next((kind for kind in get_args(model) if hasattr(kind, "model_fields")), model)
-    return list(getattr(model, "model_fields", {}))
+    beside: dict[str, Any] = {}
+    tag: str | None = None
+    kinds: tuple[Any, ...] = ()
+    for name in loc:
+        if tag is not None:
+            model = next(k for k in kinds if name in get_args(k.model_fields[tag].annotation))
+            tag = None
+            continue
+        path.append(name)
+        beside = getattr(model, "model_fields", {})
+        if name in beside:
+            field = beside[name]
+            kinds = tuple(k for k in get_args(field.annotation) if hasattr(k, "model_fields"))
+            model = next(iter(kinds), field.annotation)
+            tag = field.discriminator if isinstance(field.discriminator, str) else None
+    return path, list(beside)
