@@ -324,6 +324,15 @@ def test_wrong_configurations_are_refused(tmp_path: Path) -> None:
         benchmark.read_config("gom/table-4")
     with refused("preset must be one of exact, published"):
         benchmark.read_scored("gom/table-4", ["preset=code"])
+    for field in ("pca.dimensions=0", "augmentation.crop=wide"):
+        name = f"rows.{field.partition('=')[0]}"
+        with refused(f"the field '{name}' must be "):
+            benchmark.read_scored("reality-check/table-1-cub", [f"rows.{field}"])
+    with refused("a field 'rows.sede' that is not known; did you mean 'seed'?"):
+        benchmark.read_scored("reality-check/table-1-cub", ["rows.sede=1"])
+    np.savez(folder / "Other.npz", dist_mat=np.eye(3), query_label=[1] * 3, gallery_label=[1] * 3)
+    with refused("'dist_mat', 'query_label', 'gallery_label'; expected distmat, or query_f and"):
+        invoke("gom/table-4", "--data", folder, "-o", tmp_path / "none")
     with refused("pass the folder of the models' files (--data, data.root). Got None."):
         invoke("gom/table-4", "--dry-run")
     with refused("is a configuration of trainings: pass it to benchmark.run"):

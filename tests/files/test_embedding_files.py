@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tracemalloc
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -424,13 +425,42 @@ SIDES = {
 FEATURES = {"query_f": EMBEDDINGS[QUERIES], "gallery_f": EMBEDDINGS[ITEMS]}
 
 
-def write_matlab_7_3(path: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
-    """As MATLAB saves large arrays: HDF5 behind a header of 512 bytes, columns first."""
+def write_matlab_7_3(path: Path, arrays: dict[str, Any]) -> None:
+    """As MATLAB saves large arrays: HDF5 behind a header of 512 bytes, columns first.
+
+    Texts are a character matrix, objects a cell array, a dictionary is a structure.
+    """
     with h5py.File(path, "w", userblock_size=512) as file:
         for name, array in arrays.items():
-            file[name] = np.atleast_2d(array).T
+            if isinstance(array, dict):
+                file.create_group(name).attrs["MATLAB_class"] = np.bytes_("struct")
+                continue
+            values = np.asarray(array)
+            if values.dtype == object:
+                places = [f"#refs#/{name}{number}" for number in range(values.size)]
+                for place, cell in zip(places, values.flat, strict=True):
+                    put_matlab_7_3(file, place, cell)
+                references = [[file[place].ref for place in places]]
+                file.create_dataset(name, data=np.array(references, h5py.ref_dtype))
+                file[name].attrs["MATLAB_class"] = np.bytes_("cell")
+            else:
+                put_matlab_7_3(file, name, values)
     with path.open("r+b") as raw:
         raw.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(512))
+
+
+def put_matlab_7_3(file: h5py.File, name: str, array: Any) -> None:
+    """An array of numbers or texts; of an empty one its shape."""
+    values = np.atleast_1d(array)
+    if values.dtype.kind != "U":
+        file[name] = np.atleast_2d(values).T
+        return
+    width = max(map(len, values))
+    rows = [list(map(ord, text.ljust(width))) for text in values]
+    file[name] = np.array(rows, np.uint16).T if width else np.array([0, 0], np.uint64)
+    file[name].attrs["MATLAB_class"] = np.bytes_("char")
+    if not width:
+        file[name].attrs["MATLAB_empty"] = np.uint8(1)
 
 
 TWO_SIDED: dict[str, Callable[[Path, dict[str, Any]], None]] = {
@@ -461,6 +491,72 @@ def test_a_file_of_both_sides_is_a_search(name: str, tmp_path: Path) -> None:
     assert truerank.evaluate(path, metrics=["map", "hit@1"])["map"].value == expected["map"].value
     out = json.loads(run("evaluate", path, "-m", "map", "--format", "json").out)
     assert out["scores"]["map"]["value"] == expected["map"].value
+
+
+MATLAB = {name: write for name, write in TWO_SIDED.items() if name.endswith(".mat")}
+
+
+@pytest.mark.parametrize("name", MATLAB)
+@pytest.mark.parametrize("kind", [str, object])
+def test_texts_of_matlab_files(name: str, kind: type, tmp_path: Path) -> None:
+    """Character matrices are padded to the longest row; cells are as they are."""
+    path = tmp_path / name
+    queries, items = ["a", "bb", "\xe9"], ["a", "bb", "cccc", "\xe9"]
+    matrix = 1 - np.eye(3, 4)
+    arrays = {"query_label": np.array(queries, kind), "gallery_label": np.array(items, kind)}
+    others: dict[str, Any] = {"DistMat": matrix, "about": {"a": 1.0}}
+    if MATLAB[name] is write_matlab_7_3:
+        others["cells"] = np.array([np.eye(2), "a"], object)
+    MATLAB[name](path, arrays | others)
+    bundle = read(path)
+    assert bundle.gallery is not None
+    assert list(bundle.labels) == queries
+    assert list(bundle.gallery.labels) == items
+    wanted = truerank.evaluate(
+        matrix, queries, gallery_labels=items, distance="precomputed", metrics="map"
+    )
+    assert truerank.evaluate(path, metrics="map")["map"] == wanted["map"]
+
+
+@pytest.mark.parametrize("name", MATLAB)
+def test_an_empty_text_in_a_cell(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    MATLAB[name](path, {"features": np.eye(3), "label": np.array(["a ", "", "b"], object)})
+    assert list(read(path).labels) == ["a ", "", "b"]
+    MATLAB[name](path, {"about": {"a": 1.0}})
+    with refused("holds no array of numbers or text."):
+        read(path)
+
+
+@pytest.mark.parametrize("name", TWO_SIDED)
+@pytest.mark.parametrize("matrix", ["distance", "dist_mat", "embeddings", "query_f"])
+def test_a_matrix_of_another_name(name: str, matrix: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    TWO_SIDED[name](path, {**SIDES, matrix: DISTANCES})
+    with refused("; expected distmat, or query_f and gallery_f: rename its arrays"):
+        truerank.evaluate(path)
+    assert f"'{matrix}'" in run("evaluate", path).err
+    expected = two_sided(embeddings=DISTANCES, distance="precomputed")
+    found = truerank.evaluate(path, distance="precomputed", metrics=["map", "hit@1"])
+    assert found["map"] == expected["map"]
+    TWO_SIDED[name](path, SIDES)
+    with refused("; expected distmat, or query_f and gallery_f"):
+        truerank.evaluate(path)
+
+
+@pytest.mark.parametrize("name", TWO_SIDED)
+def test_unused_arrays_of_both_sides(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    cameras = {"query_camera_id": CAMERAS[QUERIES], "gallery_camera_id": CAMERAS[ITEMS]}
+    labels = {name: values for name, values in SIDES.items() if name.endswith("label")}
+    TWO_SIDED[name](path, {**labels, **cameras, "distmat": DISTANCES})
+    names = "'query_camera_id', 'gallery_camera_id'" if name != "sides-7.3.mat" else "camera_id'"
+    with pytest.warns(truerank.TruerankWarning, match=f"that are not used: .*{names}; expected"):
+        truerank.evaluate(path, metrics="map")
+    TWO_SIDED[name](path, {**SIDES, "query_emb": DISTANCES, "gallery_emb": DISTANCES})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(path)
 
 
 def test_names_may_share_a_prefix(tmp_path: Path) -> None:

@@ -31,7 +31,15 @@ from truerank.core.registry import field_names
 from truerank.datasets.base import Dataset
 from truerank.datasets.catalogue import read as read_dataset
 from truerank.evaluation.evaluate import evaluate
-from truerank.io.reading import Bundle, read, read_labels, read_side
+from truerank.io.reading import (
+    Bundle,
+    gallery_of,
+    read,
+    read_embeddings,
+    read_labels,
+    read_side,
+    require_embeddings,
+)
 from truerank.io.vectors import chosen_distance
 from truerank.result.result import Result
 from truerank.result.tables import is_lower_better, laid_out, marked, number
@@ -84,7 +92,8 @@ class ModelFiles(Section):
         }
 
     def _arguments(self, folder: Path, path: Path, unmated: Path | None) -> Arguments:
-        queries, items = _both_sides(folder, path)
+        distance = _distance_of(path)
+        queries, items = _both_sides(folder, path, distance)
         if queries.labels is None:
             raise InputError(
                 f"{path} holds no labels; put query_label and gallery_label into it, or the files "
@@ -95,7 +104,7 @@ class ModelFiles(Section):
         if unmated is not None:
             if items.labels is None:
                 raise InputError(f"{unmated} needs a gallery, and {path} holds queries alone.")
-            more = _both_sides(folder, unmated)[0].embeddings
+            more = read_embeddings(unmated)
             known = np.concatenate([labels, np.asarray(items.labels)])
             rows = np.concatenate([rows, more])
             labels = np.concatenate([labels, _new_labels(known, len(more))])
@@ -109,17 +118,18 @@ class ModelFiles(Section):
             "gallery_labels": items.labels,
             "gallery_groups": items.groups,
             "junk_labels": junk,
-            "distance": _distance_of(path),
+            "distance": distance,
         }
 
 
 MODEL_FILES = (".mat", ".npz", ".npy")
 
 
-def _both_sides(folder: Path, path: Path) -> tuple[Bundle, Bundle]:
+def _both_sides(folder: Path, path: Path, distance: str) -> tuple[Bundle, Bundle]:
     """Queries and items of a file; what it lacks is in query.csv and gallery.csv of its folder."""
     queries = read(path)
-    items = queries.gallery or Bundle()
+    require_embeddings(queries, path)
+    items = gallery_of(queries, Bundle(), precomputed=distance == "precomputed")
     for side, file in ((queries, folder / "query.csv"), (items, folder / "gallery.csv")):
         if side.labels is None and file.is_file():
             known = read_labels(file)

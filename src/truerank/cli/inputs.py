@@ -281,7 +281,8 @@ def read_task(
     if gallery_labels is not None and gallery is None and not matrix:
         raise InputError(f"{start}gallery-labels came without {start}gallery.")
     option = None if judged or gallery is None else f"{start}gallery-labels"
-    items = gallery_of(queries, read_side(gallery, gallery_labels, names, option))
+    items = read_side(gallery, gallery_labels, names, option)
+    items = gallery_of(queries, items, precomputed=matrix)
     add_columns(queries, ids, groups)
     add_columns(items, gallery_ids, gallery_groups)
     if judged:

@@ -57,7 +57,7 @@ def prepare(
     """
     given = catalogue.find(distance).given
     queries, items = read_side(embeddings, labels), read_side(gallery, gallery_labels)
-    items = gallery_of(queries, items)
+    items = gallery_of(queries, items, precomputed=given)
     if relevance is not None:  # it stands in the place of labels that nobody asked for
         queries.labels, items.labels = labels, gallery_labels
     separate = items.embeddings is not None or items.labels is not None

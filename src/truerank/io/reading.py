@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from truerank._util.arrays import as_array, check_fits
-from truerank._util.errors import InputError, shortened
+from truerank._util.errors import InputError, TruerankWarning, shortened
 from truerank._util.files import _MAPPED, as_path, check_readable, read_archive
 from truerank._util.installed import install
 from truerank._util.types import Array
@@ -98,6 +98,8 @@ class Bundle:
     groups: Any = None
     gallery: Bundle | None = None
     """What the file holds of the items that the queries are compared with."""
+    source: str | None = None
+    """Of such items: the file and the names of its arrays, in words."""
 
 
 def read_embeddings(path: str | os.PathLike[str]) -> Any:
@@ -108,6 +110,7 @@ def read_embeddings(path: str | os.PathLike[str]) -> Any:
 def require_embeddings(bundle: Bundle, path: str | os.PathLike[str]) -> Any:
     """The embeddings that were read from a file, which must hold some."""
     if bundle.embeddings is None:
+        _refuse_sides(bundle.gallery)
         raise InputError(
             f"{path} holds no embeddings: expected a 2-D array, in a file of several arrays one "
             f"named {' or '.join(NAMES['embeddings'][:3])}."
@@ -344,6 +347,8 @@ def _bundle(path: Path, columns: Columns, lone: str, levels: list[str] | None) -
     if items:
         bundle = _bundle(path, queries, lone, levels)
         bundle.gallery = _bundle(path, items, lone, levels)
+        bundle.gallery.source = f"{path} holds {', '.join(map(repr, columns))}"
+        _warn_of_unused(path, found, bundle, levels)
         return bundle
     if len(found) == 1:
         (name, value) = next(iter(found.items()))
@@ -399,13 +404,47 @@ def _sides(found: Columns) -> tuple[Columns, Columns]:
     """
     sides: dict[str, Columns] = {"query": {}, "gallery": {}}
     for name, value in found.items():
-        side, _, column = name.partition("_")
-        if side not in sides:
-            side, column = "query", name
-        sides[side][{"": "embeddings", "f": "features"}.get(column, column)] = value
+        side, column = _side_of(name)
+        sides[side][column] = value
     if known_columns("labels", sides["gallery"]) and known_columns("labels", sides["query"]):
         return sides["query"], sides["gallery"]
     return found, {}
+
+
+def _side_of(name: str) -> tuple[str, str]:
+    """Whose column an array of such a file is, and what that is called where it has one side."""
+    side, _, column = name.partition("_")
+    if side not in ("query", "gallery"):
+        return "query", name
+    return side, {"": "embeddings", "f": "features"}.get(column, column)
+
+
+def _warn_of_unused(path: Path, found: Columns, bundle: Bundle, levels: list[str] | None) -> None:
+    """Name the arrays of a file of both sides that are none of the columns known by name."""
+    known = {name for names in NAMES.values() for name in names}
+    known |= {name.lower() for name in levels or ()}
+    unused = [
+        name
+        for name, value in found.items()
+        if not ((column := _side_of(name)[1]) in known or _LEVEL.fullmatch(column))
+        and all(value is not side.embeddings for side in (bundle, bundle.gallery) if side)
+    ]
+    if unused:
+        warnings.warn(
+            f"arrays of {path} that are not used: {', '.join(map(shortened, unused))}; expected "
+            "names such as query_label, query_cam, query_id, query_f.",
+            TruerankWarning,
+            stacklevel=2,
+        )
+
+
+def _refuse_sides(gallery: Bundle | None) -> None:
+    """Refuse a file of both sides without distances and without the items' features."""
+    if gallery is not None and gallery.embeddings is None and gallery.source is not None:
+        raise InputError(
+            f"{gallery.source}; expected distmat, or query_f and gallery_f: rename its arrays, or "
+            "pass the distance 'precomputed' if its only matrix holds distances."
+        )
 
 
 def _numbered_levels(found: Columns, label: Any) -> Any:
@@ -422,11 +461,16 @@ def _numbered_levels(found: Columns, label: Any) -> Any:
 # labels.
 
 
-def gallery_of(queries: Bundle, items: Bundle) -> Bundle:
-    """The items' side, or what the queries' file holds of it where no file of items was passed."""
+def gallery_of(queries: Bundle, items: Bundle, *, precomputed: bool) -> Bundle:
+    """The items' side, or what the queries' file holds of it where no file of items was passed.
+
+    Without a `precomputed` matrix there must be embeddings of the items.
+    """
     held = queries.gallery
     if held is None or items.embeddings is not None:
         return items
+    if not precomputed:
+        _refuse_sides(held)
     given = {name: value for name, value in vars(items).items() if value is not None}
     return replace(held, **given)
 

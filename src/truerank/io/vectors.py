@@ -9,6 +9,7 @@ train, test, neighbors, distances.
 from __future__ import annotations
 
 import os
+import re
 import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -70,7 +71,8 @@ def _said(path: Path) -> str | None:
     """The distance that a file says it is for, by its name here; a distmat is one of distances."""
     if path.suffix.lower() in (".mat", ".npz"):
         try:
-            return "precomputed" if DISTANCES in _names(path) else None
+            names = {name.strip().lower() for name in _names(path)}
+            return "precomputed" if DISTANCES in names else None
         except Exception:  # whatever a parser says of a damaged file; reading it says it better
             return None
     if path.suffix.lower() not in ENDINGS:
@@ -113,11 +115,14 @@ def read_hdf5(path: Path, only: Collection[str] | None = None) -> dict[str, Any]
         return {name: file[name][()] for name in wanted}
 
 
-# MATLAB files: arrays by name. Those of version 7.3 are HDF5 files with transposed arrays.
+# MATLAB files: arrays by name. Those of version 7.3 are HDF5 files with transposed arrays, where
+# characters are numbers (UTF-16) and the cells of a cell array are references.
 
 
 DISTANCES = "distmat"
 """The name of a matrix of distances."""
+_NUMBERS = re.compile("(double|single|logical|u?int(8|16|32|64))?")
+"""The classes whose arrays hold numbers; files that MATLAB did not write may not name any."""
 
 
 def _is_hdf5(path: Path) -> bool:
@@ -141,13 +146,14 @@ def _names(path: Path) -> list[str]:
 
 
 def read_matlab(path: Path) -> dict[str, Any]:
-    """The arrays of numbers and the lists of texts in a MATLAB file, by name.
+    """The arrays of numbers and the lists of texts in a MATLAB file, by name; others are skipped.
 
+    Texts are the rows of a character matrix, without the blanks that pad them, or a cell array.
     A row or a column of numbers is a list, unless its name is that of embeddings or distances.
     """
     check_fits(f"what {path} holds", os.path.getsize(path), _PIECES)
     if _is_hdf5(path):
-        found = {name: np.asarray(array).T for name, array in read_hdf5(path).items()}
+        found = _read_matlab_7_3(path)
     else:
         from scipy.io import loadmat
 
@@ -156,14 +162,62 @@ def read_matlab(path: Path) -> dict[str, Any]:
             if not isinstance(value, np.ndarray) or value.dtype.names:
                 continue
             if value.dtype == object:
-                value = np.array([str(np.squeeze(cell)) for cell in value.ravel()])
-            if value.dtype.kind in "fiubU":
+                value = np.array([
+                    str(np.squeeze(cell)) if np.size(cell) else "" for cell in value.ravel()
+                ])  # fmt: skip
+            elif value.dtype.kind == "U":
+                value = np.char.rstrip(value, " ")
+            if value.dtype.kind in "fiubU" and not name.startswith("__"):
                 found[name] = value
+    if not found:
+        raise InputError(f"{path} holds no array of numbers or text.")
     matrices = {*NAMES["embeddings"], "query", "gallery", "query_f", "gallery_f"}
     return {
         name: value if name.lower() in matrices or 1 not in value.shape else value.ravel()
         for name, value in found.items()
     }
+
+
+def _read_matlab_7_3(path: Path) -> dict[str, Any]:
+    """The same of an HDF5 file, before rows and columns become lists."""
+    import h5py
+
+    found: dict[str, Any] = {}
+    with h5py.File(path, "r") as file:
+        for name, one in file.items():
+            if not isinstance(one, h5py.Dataset):
+                continue
+            kind, called = _class_of(one), f"array {name!r} of {path}"
+            if kind == "cell" and one.dtype == h5py.ref_dtype:
+                check_fits(called, one.nbytes, _PIECES)
+                cells: list[Any] = [file[place] if place else file for place in one[()].T.flat]
+                if all(_class_of(cell) == "char" for cell in cells):
+                    longest = max(cell.size for cell in cells)
+                    check_fits(called, 4 * longest * len(cells), _PIECES)
+                    found[name] = np.array(["".join(_texts(cell)) for cell in cells])
+            elif kind == "char":
+                check_fits(called, one.nbytes, _PIECES)
+                found[name] = np.array([text.rstrip(" ") for text in _texts(one)])
+            elif "MATLAB_empty" in one.attrs:  # it holds the shape
+                continue
+            elif _NUMBERS.fullmatch(kind) and one.dtype.kind in "fiub":
+                check_fits(called, one.nbytes, _PIECES)
+                found[name] = one[()].T
+    return found
+
+
+def _class_of(held: Any) -> str:
+    """MATLAB's class of an array, such as char; nothing where it is not named."""
+    kind = held.attrs.get("MATLAB_class", b"")
+    return kind.decode("ascii", "replace") if isinstance(kind, bytes) else str(kind)
+
+
+def _texts(dataset: Any) -> list[str]:
+    """The rows of a character matrix; of an empty one the file holds the shape."""
+    if dataset.attrs.get("MATLAB_empty"):
+        return []
+    rows = np.atleast_2d(dataset[()].T).astype("<u2")
+    return [row.tobytes().decode("utf-16-le", "replace") for row in rows]
 
 
 def batches(path: Path, name: str, numbers: int) -> Iterator[Any]:
