@@ -330,6 +330,10 @@ def test_wrong_configurations_are_refused(tmp_path: Path) -> None:
             benchmark.read_scored("reality-check/table-1-cub", [f"rows.{field}"])
     with refused("a field 'rows.sede' that is not known; did you mean 'seed'?"):
         benchmark.read_scored("reality-check/table-1-cub", ["rows.sede=1"])
+    with refused("'rows.kind' must be one of 'files', 'networks', 'random'. Got 'net' instead."):
+        benchmark.read_scored("reality-check/table-1-cub", ["rows.kind=net"])
+    with refused("lacks the field 'rows.kind'."):
+        benchmark.read_scored("reality-check/table-1-cub", ["rows={}"])
     np.savez(folder / "Other.npz", dist_mat=np.eye(3), query_label=[1] * 3, gallery_label=[1] * 3)
     with refused("'dist_mat', 'query_label', 'gallery_label'; expected distmat, or query_f and"):
         invoke("gom/table-4", "--data", folder, "-o", tmp_path / "none")

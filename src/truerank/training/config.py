@@ -402,9 +402,12 @@ def describe_error(error: ValidationError, source: str, model: type[BaseModel]) 
     # A union reports each alternative that failed; the field is what comes before them.
     loc = [str(part) for part in first["loc"] if not _ALTERNATIVE.match(str(part))]
     path, known = _path_in(model, loc)
-    field, got = ".".join(path), shortened(first["input"])
+    context = first.get("ctx", {})
+    if "discriminator" in context:  # the field that should have the tag
+        path.append(context["discriminator"].strip("'"))
+    field, got = ".".join(path), shortened(context.get("tag", first["input"]))
     field = field if len(field) <= LONGEST else f"{field[:LONGEST]}..."
-    if first["type"] == "missing":
+    if first["type"] in ("missing", "union_tag_not_found"):
         return f"{source} lacks the field '{field}'."
     if first["type"] == "extra_forbidden":
         close = difflib.get_close_matches(path[-1], known, n=1)
@@ -412,12 +415,14 @@ def describe_error(error: ValidationError, source: str, model: type[BaseModel]) 
         hint = hint if known else "there are no fields there."
         return f"{source} has a field '{field}' that is not known; {hint}"
     if first["type"] == "value_error":
-        reason = str(first["ctx"]["error"]).rstrip(".")
+        reason = str(context["error"]).rstrip(".")
         end = "" if reason.endswith("?") else "."
         return f"{source}: {f'the section {field}: ' if field else ''}{reason}{end}"
     if first["type"] in ("too_long", "too_short"):
-        wanted = first["ctx"].get("max_length", first["ctx"].get("min_length"))
+        wanted = context.get("max_length", context.get("min_length"))
         what = f"a list of {wanted}"
+    elif first["type"] == "union_tag_invalid":
+        what = f"one of {context['expected_tags']}"
     elif first["type"].partition("_")[0] in _KINDS and first["type"] != "int_parsing_size":
         what = _KINDS[first["type"].partition("_")[0]]
     else:
