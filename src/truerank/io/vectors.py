@@ -198,7 +198,7 @@ def _read_matlab_7_3(path: Path) -> dict[str, Any]:
             elif kind == "char":
                 check_fits(called, one.nbytes, _PIECES)
                 found[name] = np.array([text.rstrip(" ") for text in _texts(one)])
-            elif "MATLAB_empty" in one.attrs:  # it holds the shape
+            elif one.attrs.get("MATLAB_empty"):  # it holds the shape
                 continue
             elif _NUMBERS.fullmatch(kind) and one.dtype.kind in "fiub":
                 check_fits(called, one.nbytes, _PIECES)
