@@ -64,6 +64,7 @@ def embeddings(seed: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArr
     """Of queries, of unmated queries, and of the gallery."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(200, 6))
+    centres[-1] *= 6  # items of label -1 are the farthest
 
     def near(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return centres[labels] + 0.8 * rng.normal(size=(len(labels), 6))

@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError, model_validator
 from truerank._util.errors import InputError, TruerankWarning
 from truerank._util.files import to_json, write_text
 from truerank._util.text import TextTable, count, latex, markdown, separated
-from truerank._util.types import Array, Integers
+from truerank._util.types import Array, Flags, Integers
 from truerank.benchmark import papers
 from truerank.benchmark.tasks import base_features, principal
 from truerank.core import registry
@@ -100,7 +100,7 @@ class ModelFiles(Section):
                 "query.csv and gallery.csv beside it."
             )
         rows, labels, groups = queries.embeddings, np.asarray(queries.labels), queries.groups
-        junk = [str(one) if labels.dtype.kind in "OU" else one for one in self.junk_labels]
+        columns = labels if items.labels is None else np.asarray(items.labels)
         if unmated is not None:
             if items.labels is None:
                 raise InputError(f"{unmated} needs a gallery, and {path} holds queries alone.")
@@ -117,9 +117,19 @@ class ModelFiles(Section):
             "gallery": items.embeddings,
             "gallery_labels": items.labels,
             "gallery_groups": items.groups,
-            "junk_labels": junk,
-            "distance": distance,
+            "junk": self._junk(len(labels), columns),
+            "distance": _distance_of(path),
         }
+
+
+    def _junk(self, queries: int, columns: Array) -> Flags | None:
+        """Pairs with items of junk labels: unlike left out items, scale=minmax sees them."""
+        texts = columns.dtype.kind in "OU"
+        if not texts and any(isinstance(one, str) for one in self.junk_labels):
+            raise InputError(f"rows.junk_labels holds text, but labels are {columns.dtype}.")
+        junk = [str(one) if texts else one for one in self.junk_labels]
+        out = np.isin(columns, junk)
+        return np.broadcast_to(out, (queries, len(columns))) if out.any() else None
 
 
 MODEL_FILES = (".mat", ".npz", ".npy")
