@@ -41,6 +41,7 @@ SIDES = {
     "gallery_label": GALLERY_LABELS, "gallery_cam": GALLERY_CAMERAS,
 }  # fmt: skip
 STRANGERS = 5
+VERI = "data.name: veri-776 (paper: veri-776, for which it does not state B)"
 TINY = {
     "networks": (
         "rows.trunks={ResNet50: convnet, GoogleNet: convnet}",
@@ -166,6 +167,8 @@ def test_the_papers_own_settings_have_no_difference(name: str) -> None:
     config = benchmark.read_scored(name)
     assert config is not None
     code = {"gom": ["preset: exact (paper: published)"], "ties": []}.get(name.split("/")[0])
+    if name == "gom/table-4":
+        code = [VERI, *(code or [])]
     said = "rows.pca.standardise: True (paper: not said in the text, yes in its code)"
     assert config.deviations == ([said] * ("table-1" in name) if code is None else code)
 
@@ -193,7 +196,7 @@ def test_files_of_models_have_the_papers_numbers(tmp_path: Path) -> None:
     planned = invoke("gom/table-4", "--data", folder, *settings, "--dry-run").output
     assert "veri-776: 3 rows, nothing is trained." in planned
     assert "Rows: AGW, Matrix, ResNet-50." in planned
-    assert "Deviates" not in planned
+    assert f"Deviates from the paper: {VERI}." in planned
     assert not out.exists()
     ran = invoke("gom/table-4", "--data", folder, *settings, "-o", out)
     table = json.loads((out / "table.json").read_text())
@@ -249,8 +252,45 @@ def test_random_systems_of_a_file(tmp_path: Path) -> None:
     assert mean["name"] == "mean"
     assert mean["scores"]["map"]["value"] == pytest.approx(np.mean(values))
     assert mean["scores"]["map"]["deviation"] == pytest.approx(np.std(values, ddof=1))
-    assert mean["scores"]["map"]["stated"] == 10.4
-    assert "rows.systems: 4 (paper: 30)" in str(table)
+    assert "stated" not in mean["scores"]["map"]
+    assert table.content["deviations"] == [
+        "rows.systems: 4 (paper: 30)",
+        "rows.classes: that of the file (paper: 10)",
+        "rows.each: that of the file (paper: 100)",
+        "rows.dimensions: that of the file (paper: 1000)",
+    ]
+    config = benchmark.read_scored("ties/random-systems", TINY["random"])
+    assert config is not None
+    own = benchmark.score_table(config, tmp_path / "own")
+    assert own.rows[-1]["scores"]["map"]["stated"] == 10.4
+
+
+def test_a_papers_figures_stand_beside_its_metrics_and_data_alone(tmp_path: Path) -> None:
+    folder = write_models(tmp_path / "models")
+    other = "metrics.exact=[mfr@scale=minmax, map, mrep@scale=minmax, minp, mfr@far=0.2]"
+    config = read("gom/table-4", folder, other)
+    table = benchmark.score_table(config, tmp_path / "out")
+    (row,) = (row for row in table.rows if row["name"] == "ResNet-50")
+    stated = {metric: score.get("stated") for metric, score in row["scores"].items()}
+    assert list(stated.values()) == [46.6, 65.0, 34.9, None, None]
+    assert any(one.startswith("metrics.exact: ['mfr@") for one in config.deviations)
+    config = read("gom/table-4", folder, "data.name=msmt17")
+    table = benchmark.score_table(config, tmp_path / "other")
+    assert not any("stated" in one for row in table.rows for one in row["scores"].values())
+    with refused("rows.a must have 1 value, as metrics.exact has"):
+        benchmark.read_scored("ties/random-systems", ["stated.rows={a: [1, 2]}"])
+
+
+def test_what_the_paper_has_and_a_configuration_has_not_is_a_difference() -> None:
+    settings = ["rows.pca=null", "rows.trunks={ResNet50: 'timm:resnet50.tv_in1k'}"]
+    config = benchmark.read_scored("reality-check/table-1-cub", settings)
+    assert config is not None
+    assert config.deviations == [
+        "rows.trunks.GoogleNet: none (paper: torchvision:googlenet)",
+        "rows.trunks.BN-Inception: none (paper: bn_inception)",
+        "rows.pca.dimensions: none (paper: 512)",
+        "rows.pca.standardise: none (paper: not said in the text, yes in its code)",
+    ]
 
 
 def test_networks_are_scored_on_the_principal_axes_of_the_test_split(tmp_path: Path) -> None:

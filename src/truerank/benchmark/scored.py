@@ -258,11 +258,37 @@ class ScoredData(Section):
         return Path(self.root)
 
 
-class ScoredConfig(Section):
-    """The configuration of one table; `preset` chooses among lists of metrics and curves.
+class Stated(Section):
+    """What a paper states, in percent: a row's values, and of which metrics in each preset."""
 
-    `stated` has what the paper states, in percent: a row's values in the order of the metrics.
-    """
+    metrics: dict[str, list[str]] = Field(default_factory=dict)
+    rows: dict[str, list[float | None]] = Field(default_factory=dict)
+
+    @property
+    def by_metric(self) -> dict[tuple[str, str], float]:
+        """The values by row and metric."""
+        named = [registry.parse_all(some) for some in self.metrics.values()]
+        return {
+            (row, str(metric)): value
+            for metrics in named
+            for row, values in self.rows.items()
+            for metric, value in zip(metrics, values, strict=True)
+            if value is not None
+        }
+
+    @model_validator(mode="after")
+    def _equally_long(self) -> Stated:
+        for name, metrics in self.metrics.items():
+            known = len(registry.parse_all(metrics))
+            for row, values in self.rows.items():
+                if len(values) != known:
+                    wanted = count(known, "value")
+                    raise ValueError(f"rows.{row} must have {wanted}, as metrics.{name} has")
+        return self
+
+
+class ScoredConfig(Section):
+    """The configuration of one table; `preset` chooses among lists of metrics and curves."""
 
     paper: str = ""
     data: ScoredData = ScoredData()
@@ -270,7 +296,7 @@ class ScoredConfig(Section):
     preset: str = "exact"
     metrics: dict[str, list[str]] = Field(min_length=1)
     curves: dict[str, list[str]] = Field(default_factory=dict)
-    stated: dict[str, list[float | None]] = Field(default_factory=dict)
+    stated: Stated = Stated()
 
     @model_validator(mode="after")
     def _known(self) -> ScoredConfig:
@@ -278,9 +304,6 @@ class ScoredConfig(Section):
             raise ValueError(f"preset must be one of {', '.join(self.metrics)}")
         if not self.chosen:
             raise ValueError(f"metrics.{self.preset} names no metric")
-        for name, values in self.stated.items():
-            if len(values) != len(self.chosen):
-                raise ValueError(f"stated.{name} must have {count(len(self.chosen), 'value')}")
         return self
 
     @property
@@ -294,15 +317,36 @@ class ScoredConfig(Section):
         paper = papers.find(self.paper) if self.paper else None
         if paper is None:
             return []
-        theirs = _flat(ScoredConfig.model_validate(paper.config).model_dump()) | paper.published
+        mine = _flat(self.model_dump())
+        if self._has_labels_of_a_file:
+            mine |= dict.fromkeys(OF_THE_FILE, "that of the file")
+        theirs = _flat(ScoredConfig.model_validate(paper.config).model_dump())
+        names = dict.fromkeys([*mine, *theirs])
+        theirs |= paper.published
         return [
-            f"{name}: {value} (paper: {theirs.get(name)})"
-            for name, value in _flat(self.model_dump()).items()
-            if value != theirs.get(name) and name not in NOT_COMPARED
+            f"{name}: {_shown(mine.get(name))} (paper: {_shown(theirs.get(name))})"
+            for name in names
+            if mine.get(name) != theirs.get(name) and name not in NOT_COMPARED
         ]
+
+    @property
+    def comparable(self) -> dict[tuple[str, str], float]:
+        """What is stated, by row and metric; nothing where the data are not the paper's."""
+        paper = papers.find(self.paper) if self.paper else None
+        others = paper is not None and paper.data != self.data.name
+        return {} if others or self._has_labels_of_a_file else self.stated.by_metric
+
+    @property
+    def _has_labels_of_a_file(self) -> bool:
+        return isinstance(self.rows, RandomSystems) and self.data.root is not None
 
 
 NOT_COMPARED = ("paper", "data.root", "rows.device", "rows.seed")
+OF_THE_FILE = ("rows.classes", "rows.each", "rows.dimensions")
+
+
+def _shown(value: Any) -> Any:
+    return "none" if value is None else value
 
 
 def _flat(given: Mapping[str, Any], start: str = "") -> dict[str, Any]:
@@ -528,10 +572,11 @@ def _content(config: ScoredConfig, results: Mapping[str, Result]) -> dict[str, A
         rows.append({"name": name, "scores": scores})
     if config.rows.kind == "random" and len(rows) > 1:
         rows.append({"name": "mean", "scores": _means(config.chosen, rows)})
+    comparable = config.comparable
     for row in rows:
-        for metric, value in zip(config.chosen, config.stated.get(row["name"], []), strict=False):
-            if value is not None:
-                row["scores"][metric]["stated"] = value
+        for metric, score in row["scores"].items():
+            if (row["name"], metric) in comparable:
+                score["stated"] = comparable[row["name"], metric]
     return {
         "paper": config.paper,
         "data": config.data.name,
