@@ -238,6 +238,26 @@ def test_finished_rows_are_kept(tmp_path: Path) -> None:
         invoke("gom/table-4", "--data", folder, "-o", out, "--resume", "--set", "preset=published")
 
 
+def test_rows_of_changed_files_are_scored_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, out = write_models(tmp_path / "models"), tmp_path / "out"
+    monkeypatch.chdir(tmp_path)
+    first = benchmark.score_table(read("gom/table-4", Path("models")), out, resume=True)
+    query, _, gallery = embeddings(7)
+    np.save(folder / "Matrix.npy", distances(query, gallery))
+    said: list[str] = []
+    config = read("gom/table-4", folder, "stated.rows={}")
+    with refused("holds another configuration"):
+        benchmark.score_table(config, out, resume=True)
+    again = benchmark.score_table(read("gom/table-4", folder), out, resume=True, note=said.append)
+    assert said == ["scoring Matrix"]
+    row = {name: again.rows[place] for place, name in enumerate(again.content["results"])}
+    wanted = released(distances(query, gallery), distances(query, gallery))["map"]
+    assert row["Matrix"]["scores"]["map"]["value"] == pytest.approx(wanted)
+    assert again.rows[0] == first.rows[0]
+
+
 def test_random_systems_of_a_file(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "x.npz", embeddings=rng.normal(size=(40, 3)), labels=np.arange(40) % 4)
@@ -325,6 +345,134 @@ def test_a_configuration_of_ones_own(tmp_path: Path) -> None:
     table = benchmark.score_table(path, tmp_path / "out")
     assert [row["name"] for row in table.rows] == ["AGW", "Matrix", "ResNet-50"]
     assert table.content["deviations"] == []
+
+
+def scores_of(folder: Path, *settings: str) -> tuple[benchmark.ScoredTable, dict[str, Any]]:
+    """The table of the published settings, and the scores of its only row."""
+    config = read("gom/table-4", folder, "preset=published", *settings)
+    table = benchmark.score_table(config, folder / "out")
+    (row,) = table.rows
+    return table, {metric.partition("@")[0]: one["value"] for metric, one in row["scores"].items()}
+
+
+def write_csv(path: Path, **columns: Any) -> None:
+    rows = [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+    path.write_text("\n".join([",".join(columns), *rows]) + "\n")
+
+
+def test_cameras_of_a_csv_file_go_with_labels_of_the_models_file(tmp_path: Path) -> None:
+    query, _, gallery = embeddings(1)
+    matrix = distances(query, gallery)
+    labels = {name: column for name, column in SIDES.items() if "label" in name}
+    savemat(tmp_path / "AGW.mat", {"distmat": matrix, **labels})
+    table, scores = scores_of(tmp_path)
+    assert "No cameras, so that no item of the query's camera is excluded: AGW." in table.notes
+    without = scores["map"]
+    write_csv(tmp_path / "query.csv", label=QUERY_LABELS, camera=QUERY_CAMERAS)
+    write_csv(tmp_path / "gallery.csv", label=GALLERY_LABELS, camera=GALLERY_CAMERAS)
+    (tmp_path / "out" / "config.yaml").unlink()
+    table, scores = scores_of(tmp_path)
+    assert scores["map"] == pytest.approx(released(matrix, matrix)["map"]) != without
+    assert not any("No cameras" in note for note in table.notes)
+    write_csv(tmp_path / "query.csv", label=QUERY_LABELS[::-1], camera=QUERY_CAMERAS)
+    (tmp_path / "out" / "config.yaml").unlink()
+    with refused("has other labels than"):
+        scores_of(tmp_path)
+
+
+def test_rows_of_a_csv_file_are_matched_by_id(tmp_path: Path) -> None:
+    query, _, gallery = embeddings(1)
+    ids = np.array([f"q{label}" for label in QUERY_LABELS])
+    order = np.random.default_rng(0).permutation(PEOPLE)
+    matrix = distances(query, gallery)
+    np.savez(tmp_path / "AGW.npz", distmat=matrix, id=ids)
+    write_csv(
+        tmp_path / "query.csv",
+        id=ids[order], label=QUERY_LABELS[order], camera=QUERY_CAMERAS[order],
+    )  # fmt: skip
+    write_csv(tmp_path / "gallery.csv", label=GALLERY_LABELS, camera=GALLERY_CAMERAS)
+    wanted = released(matrix, matrix)
+    scores = scores_of(tmp_path)[1]
+    assert (scores["hit"], scores["map"]) == pytest.approx((wanted["hit@1"], wanted["map"]))
+
+
+def test_the_distance_of_embeddings_is_said_and_can_be_set(tmp_path: Path) -> None:
+    folder = write_models(tmp_path / "models")
+    table = benchmark.score_table(read("gom/table-4", folder), tmp_path / "out")
+    assert "Distance: cosine (AGW)." in table.notes
+    assert "Distance: precomputed (Matrix, ResNet-50)." in table.notes
+    config = read("gom/table-4", folder, "rows.distance=euclidean", "preset=published")
+    assert "rows.distance: euclidean (paper: none)" in config.deviations
+    table = benchmark.score_table(config, tmp_path / "other")
+    assert "Distance: euclidean (AGW)." in table.notes
+    query, strangers, gallery = embeddings(2)
+    wanted = released(distances(query, gallery), distances(strangers, gallery))
+    mfr = table.rows[0]["scores"]["mfr@integral=trapezoid,scale=minmax"]["value"]
+    assert mfr == pytest.approx(wanted["mfr"], rel=1e-6)
+    with refused("must be one of cosine, euclidean, dot, cityblock, hamming"):
+        read("gom/table-4", folder, "rows.distance=precomputed")
+
+
+def test_unmated_queries_of_another_kind_or_gallery_are_refused(tmp_path: Path) -> None:
+    query, strangers, gallery = embeddings(1)
+    far = distances(strangers, gallery)
+    np.savez(tmp_path / "AGW.npz", distmat=distances(query, gallery), **SIDES)
+    for sentence, held in (
+        ("holds embeddings and", {"embeddings": strangers}),
+        ("has 30 columns and", {"distmat": far[:, :30]}),
+        ("has other gallery labels than", {
+            "distmat": far, "query_label": np.arange(STRANGERS),
+            "gallery_label": GALLERY_LABELS[::-1],
+        }),
+    ):  # fmt: skip
+        np.savez(tmp_path / "100_AGW.npz", **held)
+        with refused(sentence):
+            benchmark.score_table(read("gom/table-4", tmp_path), tmp_path / "out", resume=True)
+    (tmp_path / "100_AGW.npz").unlink()
+    np.savez(tmp_path / "AGW.npz", distmat=distances(gallery, query), **SIDES)
+    with refused("embeddings have 41 rows but there are 12 labels"):
+        benchmark.score_table(read("gom/table-4", tmp_path), tmp_path / "out", resume=True)
+
+
+def test_labels_of_few_bits_and_hidden_files(tmp_path: Path) -> None:
+    query, strangers, gallery = embeddings(1)
+    matrix, far = distances(query, gallery), distances(strangers, gallery)
+    kept = GALLERY_LABELS >= 0
+    narrow = {
+        **SIDES,
+        "query_label": (QUERY_LABELS + 155).astype(np.uint8),
+        "gallery_label": (GALLERY_LABELS + 155)[kept].astype(np.uint8),
+        "gallery_cam": GALLERY_CAMERAS[kept],
+    }
+    savemat(tmp_path / "AGW.mat", {"distmat": matrix[:, kept], **narrow})
+    savemat(tmp_path / "100_AGW.mat", {"distmat": far[:, kept]})
+    (tmp_path / "._AGW.mat").write_bytes(b"\0\5\26\7")
+    every = np.vstack([matrix, far])[:, kept]
+    scaled = (far[:, kept] - every.min()) / (every.max() - every.min())
+    counts = [(scaled <= tau).sum(axis=1) / B for tau in np.arange(101) / 100]
+    rates = [one.mean() for one in counts]
+    wanted = (np.sum(rates) - (rates[0] + rates[-1]) / 2) / 100
+    assert scores_of(tmp_path)[1]["mfr"] == pytest.approx(wanted, rel=1e-12)
+
+
+def test_headings_and_figures_are_distinct(tmp_path: Path) -> None:
+    given = {
+        "data": {"root": str(write_models(tmp_path / "models"))},
+        "rows": {"kind": "files"},
+        "metrics": {"exact": ["mrep_max@scale=minmax", "mrep_max@fp=frozen,scale=minmax", "map"]},
+        "curves": {"exact": ["mrep@scale=minmax", "mrep@fp=frozen,scale=minmax", "roc"]},
+    }
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(given))
+    table = benchmark.score_table(path, tmp_path / "out")
+    header = str(table).splitlines()[0]
+    assert "scale=minmax" in header
+    assert "fp=frozen" in header
+    assert "No row has the curve roc." in table.notes
+    assert len(list((tmp_path / "out" / "figures").iterdir())) == 4
+    path.write_text(yaml.safe_dump({**given, "curves": {"exact": ["nonsense"]}}))
+    with refused("there is no curve 'nonsense'; there are roc, det"):
+        benchmark.read_scored(path)
 
 
 def rewrite(folder: Path, file: str, to: str | None = None) -> None:

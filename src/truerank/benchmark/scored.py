@@ -10,15 +10,18 @@ import os
 import re
 import statistics
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from truerank._util.errors import InputError, TruerankWarning
 from truerank._util.files import to_json, write_text
@@ -30,17 +33,20 @@ from truerank.core import registry
 from truerank.core.registry import field_names
 from truerank.datasets.base import Dataset
 from truerank.datasets.catalogue import read as read_dataset
+from truerank.distance import catalogue
 from truerank.evaluation.evaluate import evaluate
 from truerank.io.reading import (
     Bundle,
-    gallery_of,
+    aligned,
+    as_matrix,
     read,
-    read_embeddings,
+    read_json,
     read_labels,
     read_side,
     require_embeddings,
 )
-from truerank.io.vectors import chosen_distance
+from truerank.io.vectors import chosen_distance, divided
+from truerank.plots.display import AXES
 from truerank.result.result import Result
 from truerank.result.tables import is_lower_better, laid_out, marked, number
 from truerank.training.config import (
@@ -53,8 +59,28 @@ from truerank.training.config import (
 
 Arguments = dict[str, Any]
 """Of `evaluate`, less metrics."""
-Rows = dict[str, Callable[[], Arguments]]
 Name = Annotated[str, Field(pattern=r"^[\w+@.' -]{1,64}$")]
+
+
+@dataclass(frozen=True)
+class ScoredRow:
+    """What is scored in a row, and the files that it is read from."""
+
+    arguments: Callable[[], Arguments]
+    files: tuple[Path, ...] = ()
+
+    def digest(self) -> str:
+        """Of what the files hold."""
+        total = sha256()
+        for path in self.files:
+            total.update(path.name.encode())
+            with path.open("rb") as file:
+                while piece := file.read(1 << 24):
+                    total.update(piece)
+        return total.hexdigest()
+
+
+Rows = dict[str, ScoredRow]
 
 # What the rows are: files of models, untrained networks, random embeddings.
 
@@ -63,17 +89,30 @@ class ModelFiles(Section):
     """A file for each model, in the folder `data.root`, with embeddings or distances and labels.
 
     A file called `unmated` and a model's name has queries that have no relevant item: images of
-    other data sets. Their labels are not used.
+    other data sets. Their labels are not used. `distance` compares embeddings, cosine by default.
     """
 
     kind: Literal["files"]
     unmated: str = Field(default="100_", min_length=1)
     junk_labels: list[int | str] = Field(default_factory=list)
+    distance: str | None = None
+
+    @field_validator("distance")
+    @classmethod
+    def _compares_embeddings(cls, distance: str | None) -> str | None:
+        known = catalogue.names(given=False)
+        if distance is not None and distance not in known:
+            raise ValueError(f"must be one of {', '.join(known)}")
+        return distance
 
     def of(self, data: ScoredData) -> Rows:
         """The files' names without endings, and how each is read."""
         folder = data.folder("the folder of the models' files")
-        files = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in MODEL_FILES]
+        files = [
+            path
+            for path in sorted(folder.iterdir())
+            if path.suffix.lower() in MODEL_FILES and not path.name.startswith(".")
+        ]
         models = {one.stem: one for one in files if not one.name.startswith(self.unmated)}
         others = {
             one.stem.removeprefix(self.unmated): one for one in files if one.stem not in models
@@ -86,8 +125,12 @@ class ModelFiles(Section):
             raise InputError(
                 f"{folder} has {lacking}; expected one for each model, {', '.join(MODEL_FILES)}."
             )
+        beside = [folder / f"{side}.csv" for side in ("query", "gallery")]
         return {
-            name: partial(self._arguments, folder, path, others.get(name))
+            name: ScoredRow(
+                partial(self._arguments, folder, path, others.get(name)),
+                tuple(one for one in (path, others.get(name), *beside) if one and one.is_file()),
+            )
             for name, path in models.items()
         }
 
@@ -99,28 +142,31 @@ class ModelFiles(Section):
                 f"{path} holds no labels; put query_label and gallery_label into it, or the files "
                 "query.csv and gallery.csv beside it."
             )
-        rows, labels, groups = queries.embeddings, np.asarray(queries.labels), queries.groups
-        columns = labels if items.labels is None else np.asarray(items.labels)
+        rows = as_matrix(require_embeddings(queries, path), path.name)
+        labels, groups = _finest(queries.labels), queries.groups
+        columns = labels if items.labels is None else _finest(items.labels)
+        needed = len(labels)
         if unmated is not None:
             if items.labels is None:
                 raise InputError(f"{unmated} needs a gallery, and {path} holds queries alone.")
-            more = read_embeddings(unmated)
-            known = np.concatenate([labels, np.asarray(items.labels)])
+            more = _unmated_rows(unmated, path, rows, columns)
             rows = np.concatenate([rows, more])
-            labels = np.concatenate([labels, _new_labels(known, len(more))])
+            queries.labels = [*labels.tolist(), *_new_labels(labels, columns, len(more))]
+            items.labels = columns
+            needed += len(more)
             if groups is not None:
                 groups = np.concatenate([groups, np.repeat(np.asarray(groups)[:1], len(more))])
+        given = _holds_distances(path)
         return {
             "embeddings": rows,
-            "labels": labels,
+            "labels": queries.labels,
             "query_groups": groups,
             "gallery": items.embeddings,
             "gallery_labels": items.labels,
             "gallery_groups": items.groups,
-            "junk": self._junk(len(labels), columns),
-            "distance": _distance_of(path),
+            "junk": self._junk(needed, columns),
+            "distance": "precomputed" if given else self.distance or "cosine",
         }
-
 
     def _junk(self, queries: int, columns: Array) -> Flags | None:
         """Pairs with items of junk labels: unlike left out items, scale=minmax sees them."""
@@ -141,22 +187,69 @@ def _both_sides(folder: Path, path: Path, distance: str) -> tuple[Bundle, Bundle
     require_embeddings(queries, path)
     items = gallery_of(queries, Bundle(), precomputed=distance == "precomputed")
     for side, file in ((queries, folder / "query.csv"), (items, folder / "gallery.csv")):
-        if side.labels is None and file.is_file():
-            known = read_labels(file)
-            side.labels, side.groups = known.labels, known.groups
+        if (side.labels is None or side.groups is None) and file.is_file():
+            known = aligned(read_labels(file), file, side, path)
+            if side.labels is None:
+                side.labels = known.labels
+            elif known.groups is not None and not _equal(side.labels, known.labels):
+                raise InputError(
+                    f"{file} has other labels than {path}, so its cameras cannot be used; bring "
+                    "its rows into the order of that file."
+                )
+            side.groups = known.groups if side.groups is None else side.groups
     return queries, items
 
 
-def _distance_of(path: Path) -> str:
-    """An array without names is a matrix of distances."""
-    return "precomputed" if path.suffix.lower() == ".npy" else chosen_distance(None, path)
+def _unmated_rows(unmated: Path, path: Path, rows: Array, gallery_labels: Array) -> Array:
+    """The unmated queries of a model, which its file must fit."""
+    bundle = read(unmated)
+    more = as_matrix(require_embeddings(bundle, unmated), unmated.name)
+    what = {True: "distances", False: "embeddings"}
+    kinds = what[_holds_distances(unmated)], what[_holds_distances(path)]
+    if kinds[0] != kinds[1]:
+        raise InputError(
+            f"{unmated} holds {kinds[0]} and {path} {kinds[1]}; save the same kind in both."
+        )
+    if more.shape[1] != rows.shape[1]:
+        raise InputError(
+            f"{unmated} has {more.shape[1]} columns and {path} has {rows.shape[1]}; both need "
+            "the same gallery, or the same number of dimensions."
+        )
+    theirs = bundle.gallery.labels if bundle.gallery is not None else None
+    if theirs is not None and not _equal(theirs, gallery_labels):
+        raise InputError(
+            f"{unmated} has other gallery labels than {path}; save both for the same gallery, in "
+            "the same order."
+        )
+    return more
 
 
-def _new_labels(known: Array, needed: int) -> Array:
-    """Labels that no row has."""
-    if known.dtype.kind in "iuf":
-        return np.asarray(known.max() + 1 + np.arange(needed))
-    return np.array([f"unmated query {row}" for row in range(needed)])
+def _holds_distances(path: Path) -> bool:
+    """A matrix of distances, which an array without names is."""
+    return path.suffix.lower() == ".npy" or chosen_distance(None, path) == "precomputed"
+
+
+def _equal(labels: Any, others: Any) -> bool:
+    """Whether two columns have the same labels, as numbers if both are (a CSV has text)."""
+    one, other = _finest(labels), _finest(others)
+    with suppress(ValueError, TypeError):
+        one, other = one.astype(np.float64), other.astype(np.float64)
+    return bool(np.array_equal(one, other))
+
+
+def _finest(labels: Any) -> Array:
+    """The labels, or the last column of several."""
+    column = np.asarray([*labels.values()][-1] if isinstance(labels, dict) else labels)
+    return column if column.ndim < 2 else column[:, -1]
+
+
+def _new_labels(labels: Array, others: Array, needed: int) -> list[Any]:
+    """Labels that no row has, of the kind that the rows have."""
+    if not all(side.dtype.kind in "iuf" for side in (labels, others)):
+        return [f"unmated query {row}" for row in range(needed)]
+    first = max(side.max().item() for side in (labels, others)) + 1
+    kind = float if labels.dtype.kind == "f" else int
+    return [kind(first + row) for row in range(needed)]
 
 
 class Reduction(Section):
@@ -200,7 +293,7 @@ class Networks(Section):
             raise InputError(f"{data.name} has no split 'test', on which networks are scored.")
         test = found.subset("test")
         return {
-            name: partial(self._arguments, trunk, test, arguments)
+            name: ScoredRow(partial(self._arguments, trunk, test, arguments))
             for name, trunk in self.trunks.items()
         }
 
@@ -225,14 +318,17 @@ class RandomSystems(Section):
     def of(self, data: ScoredData) -> Rows:
         """The systems; of a file of embeddings they have the labels and the shape."""
         labels: Any = np.repeat(np.arange(self.classes), self.each)
-        dimensions = self.dimensions
+        dimensions, files = self.dimensions, list[Path]()
         if data.root is not None:
+            files.append(divided(Path(data.root))[0])
             given = read_side(data.root)
             if given.labels is None:
                 raise InputError(f"{data.root} holds no labels: expected an array called label.")
             labels, dimensions = given.labels, given.embeddings.shape[1]
         return {
-            f"random {one + 1}": partial(self._arguments, one, labels, dimensions)
+            f"random {one + 1}": ScoredRow(
+                partial(self._arguments, one, labels, dimensions), tuple(files)
+            )
             for one in range(self.systems)
         }
 
@@ -304,6 +400,9 @@ class ScoredConfig(Section):
             raise ValueError(f"preset must be one of {', '.join(self.metrics)}")
         if not self.chosen:
             raise ValueError(f"metrics.{self.preset} names no metric")
+        for curve in (one for some in self.curves.values() for one in some):
+            if curve.partition("@")[0] not in AXES:
+                raise ValueError(f"there is no curve {curve!r}; there are {', '.join(AXES)}")
         return self
 
     @property
@@ -417,6 +516,13 @@ GOM_OPTIONS = re.compile(r"(?<=[@,])(fp|integral|scale)=\w+,?")
 """Options that all columns of a table share: they stand below it."""
 
 
+def _shortened(names: Sequence[str]) -> dict[str, str]:
+    """Metrics or curves without these options, unless two of them are then the same."""
+    short = {one: GOM_OPTIONS.sub("", one).rstrip("@,") for one in names}
+    often = Counter(short.values())
+    return {one: name if often[name] == 1 else one for one, name in short.items()}
+
+
 @dataclass(frozen=True)
 class ScoredTable:
     """The finished table; `content` is what table.json holds."""
@@ -432,7 +538,7 @@ class ScoredTable:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """A mapping for each row: its name, and for each metric value, interval and reason."""
+        """A mapping for each row: name, distance, and each metric's value, interval and reason."""
         rows: list[dict[str, Any]] = self.content["rows"]
         return rows
 
@@ -447,9 +553,20 @@ class ScoredTable:
         options = [one for one in metrics if "@" in one]
         if options:
             lines.append(f"Metrics: {'; '.join(options)}.")
+        by_distance: dict[str, list[str]] = {}
+        for row in self.rows[: len(self.content["results"])]:
+            by_distance.setdefault(row["distance"], []).append(row["name"])
+        for distance, names in by_distance.items():
+            whose = f" ({', '.join(names)})" if len(by_distance) > 1 else ""
+            lines.append(f"Distance: {distance}{whose}.")
+        if self.content["without_cameras"]:
+            alone = ", ".join(self.content["without_cameras"])
+            lines.append(f"No cameras, so that no item of the query's camera is excluded: {alone}.")
         if len(self.rows) > len(self.content["results"]):
             lines.append("mean: of all rows, ± their standard deviation.")
         lines += _deviating(self.content["deviations"])
+        if self.content["without_curve"]:
+            lines.append(f"No row has the curve {', '.join(self.content['without_curve'])}.")
         undefined: dict[str, list[str]] = {}
         for row in self.rows:
             for metric, score in row["scores"].items():
@@ -458,7 +575,7 @@ class ScoredTable:
         return lines + [f"{why} ({', '.join(names)})." for why, names in undefined.items()]
 
     def _cells(self) -> TextTable:
-        short = {one: GOM_OPTIONS.sub("", one).rstrip("@,") for one in self.content["metrics"]}
+        short = _shortened(self.content["metrics"])
         names = field_names(short.values())
         header, known = ["row"], []
         for metric, one in short.items():
@@ -512,7 +629,8 @@ def score_table(
     folder : path
         Where table, figures and the rows' results are written.
     resume : bool
-        Take results from the folder, where another call with this configuration wrote them.
+        Take results from the folder, where another call with this configuration wrote them, of
+        rows whose files are as they were.
     note : callable, optional
         Called with a sentence before each row.
 
@@ -526,14 +644,19 @@ def score_table(
     folder = Path(folder)
     text = str(yaml.safe_dump(chosen.model_dump(mode="json"), sort_keys=False))
     rows = chosen.rows.of(chosen.data)
-    _admit(folder, text, resume)
+    _admit(folder, chosen, resume)
+    write_text(folder / "config.yaml", text)
+    sources = folder / "sources.json"
+    known = read_json(sources) if sources.is_file() else {}
     results = {}
-    for name, arguments in rows.items():
-        path = folder / "results" / f"{name}.json"
-        if not path.is_file():
+    for name, row in rows.items():
+        path, digest = folder / "results" / f"{name}.json", row.digest()
+        if not path.is_file() or known.get(name) != digest:
             if note is not None:
                 note(f"scoring {name}")
-            evaluate(**arguments(), metrics=chosen.chosen).to_json(path)
+            evaluate(**row.arguments(), metrics=chosen.chosen).to_json(path)
+            known[name] = digest
+            to_json(known, sources)
         results[name] = Result.from_json(path)
     table = ScoredTable(_content(chosen, results))
     table.write(folder)
@@ -541,7 +664,7 @@ def score_table(
     return table
 
 
-def _admit(folder: Path, text: str, resume: bool) -> None:
+def _admit(folder: Path, config: ScoredConfig, resume: bool) -> None:
     """Make the folder; refuse one that holds a table, unless it is to go on with the same one."""
     kept = folder / "config.yaml"
     if kept.exists() and not resume:
@@ -549,13 +672,21 @@ def _admit(folder: Path, text: str, resume: bool) -> None:
             f"{folder} holds a benchmark already; resume it (--resume, resume=True) or name "
             "another folder."
         )
-    if kept.exists() and read_yaml(kept) != yaml.safe_load(text):
+    if kept.exists() and _resumable(read_yaml(kept)) != _resumable(config.model_dump()):
         raise InputError(f"{folder} holds another configuration; name another folder.")
     try:
         (folder / "results").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot make the folder {folder}: {error.strerror or error}.") from error
-    write_text(kept, text)
+
+
+def _resumable(given: Any) -> Any:
+    """A configuration without what may change in between: the data's place and the device."""
+    try:
+        config = ScoredConfig.model_validate(given)
+    except ValidationError:
+        return None
+    return config.model_dump(exclude={"data": {"root"}, "rows": {"device"}})
 
 
 def _content(config: ScoredConfig, results: Mapping[str, Result]) -> dict[str, Any]:
@@ -569,9 +700,14 @@ def _content(config: ScoredConfig, results: Mapping[str, Result]) -> dict[str, A
                 "interval": None if score.interval is None else list(score.interval),
                 "reason": score.reason,
             }
-        rows.append({"name": name, "scores": scores})
+        distance = result.provenance["distance"]["distance"]
+        rows.append({"name": name, "distance": distance, "scores": scores})
     if config.rows.kind == "random" and len(rows) > 1:
         rows.append({"name": "mean", "scores": _means(config.chosen, rows)})
+    without_cameras = []
+    if config.paper and config.rows.kind == "files":
+        said = {name: result.provenance["excluded"] for name, result in results.items()}
+        without_cameras = [name for name, rules in said.items() if OWN_CAMERA not in rules]
     comparable = config.comparable
     for row in rows:
         for metric, score in row["scores"].items():
@@ -584,8 +720,18 @@ def _content(config: ScoredConfig, results: Mapping[str, Result]) -> dict[str, A
         "metrics": config.chosen,
         "rows": rows,
         "results": list(results),
+        "without_cameras": without_cameras,
+        "without_curve": [
+            curve
+            for curve in config.curves.get(config.preset, [])
+            if not any(curve in result.curves for result in results.values())
+        ],
         "deviations": config.deviations,
     }
+
+
+OWN_CAMERA = "mates of the query's own group"
+"""What a result says is excluded where rows have groups."""
 
 
 def _means(metrics: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -620,12 +766,12 @@ def _draw(curves: Sequence[str], results: Mapping[str, Result], folder: Path) ->
         )
         return
     folder.mkdir(exist_ok=True)
-    for curve in curves:
+    for curve, file in _shortened(curves).items():
         known = [(name, one) for name, one in results.items() if curve in one.curves]
         for start in range(0, len(known), MOST_MODELS):
             names, shown = zip(*known[start : start + MOST_MODELS], strict=True)
             figure = plot(list(shown), curve, names=names, band=None, marks=False).figure_
             part = f"-{start // MOST_MODELS + 1}" if len(known) > MOST_MODELS else ""
             for kind in ("svg", "png"):
-                save_figure(figure, folder / f"{curve.partition('@')[0]}{part}.{kind}")
+                save_figure(figure, folder / f"{file}{part}.{kind}")
             plt.close(figure)
