@@ -417,7 +417,7 @@ class ScoredConfig(Section):
         if paper is None:
             return []
         mine = _flat(self.model_dump())
-        if self._has_labels_of_a_file:
+        if _has_labels_of_a_file(self):
             mine |= dict.fromkeys(OF_THE_FILE, "that of the file")
         theirs = _flat(ScoredConfig.model_validate(paper.config).model_dump())
         names = dict.fromkeys([*mine, *theirs])
@@ -428,20 +428,20 @@ class ScoredConfig(Section):
             if mine.get(name) != theirs.get(name) and name not in NOT_COMPARED
         ]
 
-    @property
-    def comparable(self) -> dict[tuple[str, str], float]:
-        """What is stated, by row and metric; nothing where the data are not the paper's."""
-        paper = papers.find(self.paper) if self.paper else None
-        others = paper is not None and paper.data != self.data.name
-        return {} if others or self._has_labels_of_a_file else self.stated.by_metric
-
-    @property
-    def _has_labels_of_a_file(self) -> bool:
-        return isinstance(self.rows, RandomSystems) and self.data.root is not None
-
 
 NOT_COMPARED = ("paper", "data.root", "rows.device", "rows.seed")
 OF_THE_FILE = ("rows.classes", "rows.each", "rows.dimensions")
+
+
+def _has_labels_of_a_file(config: ScoredConfig) -> bool:
+    return isinstance(config.rows, RandomSystems) and config.data.root is not None
+
+
+def _comparable(config: ScoredConfig) -> dict[tuple[str, str], float]:
+    """What is stated, by row and metric; nothing where the data are not the paper's."""
+    paper = papers.find(config.paper) if config.paper else None
+    others = paper is not None and paper.data != config.data.name
+    return {} if others or _has_labels_of_a_file(config) else config.stated.by_metric
 
 
 def _shown(value: Any) -> Any:
@@ -708,7 +708,7 @@ def _content(config: ScoredConfig, results: Mapping[str, Result]) -> dict[str, A
     if config.paper and config.rows.kind == "files":
         said = {name: result.provenance["excluded"] for name, result in results.items()}
         without_cameras = [name for name, rules in said.items() if OWN_CAMERA not in rules]
-    comparable = config.comparable
+    comparable = _comparable(config)
     for row in rows:
         for metric, score in row["scores"].items():
             if (row["name"], metric) in comparable:
