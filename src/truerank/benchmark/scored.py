@@ -39,6 +39,7 @@ from truerank.io.reading import (
     Bundle,
     aligned,
     as_matrix,
+    gallery_of,
     read,
     read_json,
     read_labels,
@@ -135,14 +136,13 @@ class ModelFiles(Section):
         }
 
     def _arguments(self, folder: Path, path: Path, unmated: Path | None) -> Arguments:
-        distance = _distance_of(path)
-        queries, items = _both_sides(folder, path, distance)
+        queries, items = _both_sides(folder, path)
         if queries.labels is None:
             raise InputError(
                 f"{path} holds no labels; put query_label and gallery_label into it, or the files "
                 "query.csv and gallery.csv beside it."
             )
-        rows = as_matrix(require_embeddings(queries, path), path.name)
+        rows = as_matrix(queries.embeddings, path.name)
         labels, groups = _finest(queries.labels), queries.groups
         columns = labels if items.labels is None else _finest(items.labels)
         needed = len(labels)
@@ -181,11 +181,11 @@ class ModelFiles(Section):
 MODEL_FILES = (".mat", ".npz", ".npy")
 
 
-def _both_sides(folder: Path, path: Path, distance: str) -> tuple[Bundle, Bundle]:
+def _both_sides(folder: Path, path: Path) -> tuple[Bundle, Bundle]:
     """Queries and items of a file; what it lacks is in query.csv and gallery.csv of its folder."""
     queries = read(path)
     require_embeddings(queries, path)
-    items = gallery_of(queries, Bundle(), precomputed=distance == "precomputed")
+    items = gallery_of(queries, Bundle(), precomputed=_holds_distances(path))
     for side, file in ((queries, folder / "query.csv"), (items, folder / "gallery.csv")):
         if (side.labels is None or side.groups is None) and file.is_file():
             known = aligned(read_labels(file), file, side, path)
