@@ -103,6 +103,6 @@ def test_ndcg_at_k_of_happiers_code_knows_the_returned_items_alone() -> None:
 def test_the_numbers_are_on_the_pages_of_the_papers_too() -> None:
     happier = (ROOT / "docs/results/reproduce/happier.md").read_text(encoding="utf-8")
     assert "levels 2, 2, 1, 0 in this perfect order have an H-AP of 2.0" in happier
-    assert "NDCG at 2 of .6309; .3869 is right" in happier
+    assert "NDCG at 2 of .6309; the correct value is .3869" in happier
     ties = (ROOT / "docs/results/reproduce/ties.md").read_text(encoding="utf-8")
     assert "A query of label 0 with items of labels 1 and 0, in this order, gets .25" in ties

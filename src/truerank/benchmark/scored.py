@@ -226,7 +226,7 @@ def _unmated_rows(unmated: Path, path: Path, rows: Array, gallery_labels: Array)
 
 def _holds_distances(path: Path) -> bool:
     """A matrix of distances, which an array without names is."""
-    return path.suffix.lower() == ".npy" or chosen_distance(None, path) == "precomputed"
+    return path.suffix.lower() == ".npy" or catalogue.find(chosen_distance(None, path)).given
 
 
 def _equal(labels: Any, others: Any) -> bool:
