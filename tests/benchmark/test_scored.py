@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -565,3 +566,24 @@ def test_figures_3_and_4_of_the_reality_check_come_from_its_table(tmp_path: Path
     assert drawn_lines(axes)["soft_triple"] == [(2019, 61)]
     colours = {tuple(one.get_color()) for one in axes.get_lines() if one.get_label() in methods}
     assert len(colours) == len(methods) == 12
+
+
+def test_without_matplotlib_there_is_a_table_and_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(3)
+    for name in ("A", "B"):
+        np.savez(tmp_path / f"{name}.npz", embedding=rng.random((12, 4)), label=np.arange(12) % 3)
+    config = {
+        "data": {"name": "shop", "root": str(tmp_path)},
+        "rows": {"kind": "files"},
+        "metrics": {"exact": ["map"]},
+        "curves": {"exact": ["cmc"]},
+    }
+    (tmp_path / "shop.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    chosen = benchmark.read_scored(tmp_path / "shop.yaml")
+    assert chosen is not None
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.warns(TruerankWarning, match="no figures were drawn"):
+        benchmark.score_table(chosen, tmp_path / "out")
+    assert (tmp_path / "out" / "table.json").is_file()

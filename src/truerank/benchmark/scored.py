@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import statistics
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -23,11 +22,12 @@ import numpy as np
 import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from truerank._util.errors import InputError, TruerankWarning
+from truerank._util.errors import InputError
 from truerank._util.files import to_json, write_text
 from truerank._util.text import TextTable, count, latex, markdown, separated
 from truerank._util.types import Array, Flags, Integers
 from truerank.benchmark import papers
+from truerank.benchmark.tables import can_draw
 from truerank.benchmark.tasks import base_features, principal
 from truerank.core import registry
 from truerank.core.registry import field_names
@@ -754,17 +754,10 @@ def _draw(curves: Sequence[str], results: Mapping[str, Result], folder: Path) ->
     from truerank.plots import MOST_MODELS, plot
     from truerank.plots.display import save_figure
 
-    if not curves:
+    if not curves or not can_draw():
         return
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        warnings.warn(
-            "no figures were drawn: they need matplotlib (pip install matplotlib).",
-            TruerankWarning,
-            stacklevel=3,
-        )
-        return
+    import matplotlib.pyplot as plt
+
     folder.mkdir(exist_ok=True)
     for curve, file in _shortened(curves).items():
         known = [(name, one) for name, one in results.items() if curve in one.curves]

@@ -549,6 +549,20 @@ COLOURS = {"concatenated": "#d55e00", "separated": "#0072b2"}  # told apart by c
 KINDS = ("svg", "png")
 
 
+def can_draw() -> bool:
+    """Whether there is matplotlib; without it, a warning says that no figures were drawn."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        warnings.warn(
+            "no figures were drawn: they need matplotlib (pip install matplotlib).",
+            TruerankWarning,
+            stacklevel=4,
+        )
+        return False
+    return True
+
+
 def draw_figures(
     config: BenchmarkConfig,
     layout: Layout,
@@ -557,15 +571,10 @@ def draw_figures(
     table: Table,
 ) -> None:
     """Draw all figures into the folder `figures`."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        warnings.warn(
-            "no figures were drawn: they need matplotlib (pip install matplotlib).",
-            TruerankWarning,
-            stacklevel=3,
-        )
+    if not can_draw():
         return
+    from matplotlib.figure import Figure
+
     trained = [method for method in methods if method.is_trained]
     metric = config.protocol.metric
     layout.figures.mkdir(exist_ok=True)
